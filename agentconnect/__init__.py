@@ -1,0 +1,1 @@
+"""agentconnect: the worker that joins a chat room to the coding agent on your machine."""

@@ -1,0 +1,1 @@
+"""Driving one kind of agent."""

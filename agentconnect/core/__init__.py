@@ -1,0 +1,1 @@
+"""The rules: no input or output, no clock, no environment."""

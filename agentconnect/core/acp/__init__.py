@@ -1,0 +1,1 @@
+"""The meaning of the Agent Client Protocol's bytes (acp.md)."""

@@ -1,0 +1,1 @@
+"""Deferred delivery's rules."""

@@ -1,0 +1,1 @@
+"""The meaning of the broker's wire (relay-wire.md)."""

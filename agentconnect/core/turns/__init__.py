@@ -1,0 +1,1 @@
+"""What a conversation is: events, ladder, queue, answer, words (worker.md)."""

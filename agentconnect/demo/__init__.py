@@ -1,0 +1,1 @@
+"""The bundled demonstration agent: a child process on the official ACP SDK."""

@@ -1,0 +1,1 @@
+"""The relay that ships with us, and its room page."""
