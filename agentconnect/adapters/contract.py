@@ -1,8 +1,7 @@
 """The seam between a turn and one kind of agent (worker.md §7).
 
 An adapter is handed a :class:`TurnContext` and an ``emit`` callable and returns :class:`Done`. It
-never posts to a room, never reads a tier to decide access (except what its class attribute declares)
-and never raises for what an agent did: those endings are ``Done`` values. ``emit`` is synchronous
+never posts to a room, never reads a tier to decide access (beyond its class attribute) and never raises for what an agent did: those endings are ``Done`` values. ``emit`` is synchronous
 and cheap.
 """
 
@@ -40,7 +39,7 @@ class AgentSession(Protocol):
         ...
 
     async def interrupt(self) -> None:
-        """Ask the running turn to stop (ACP: ``session/cancel``); it then ends by itself. Idempotent."""
+        """Ask the running turn to stop (ACP: ``session/cancel``). Idempotent."""
         ...
 
     async def kill(self) -> None:
@@ -63,7 +62,7 @@ class Adapter(Protocol):
         ...
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Own the agent processes (sessions' and spares') until cancelled; end them all, bounded."""
+        """Own the agent processes (sessions', spares') until cancelled; end them, bounded."""
         ...
 
     def session(self, key: SessionKey) -> AbstractAsyncContextManager[AgentSession]:
