@@ -1,8 +1,8 @@
 """The seam between a turn and one kind of agent (worker.md §7).
 
 An adapter is handed a :class:`TurnContext` and an ``emit`` callable and returns :class:`Done`. It
-never posts to a room, never reads a tier to decide access (beyond its class attribute) and never raises for what an agent did: those endings are ``Done`` values. ``emit`` is synchronous
-and cheap.
+never posts to a room, never reads a tier to decide access (beyond its class attribute) and never
+raises for what an agent did: those endings are ``Done`` values. ``emit`` is synchronous and cheap.
 """
 
 from collections.abc import Callable
