@@ -1,0 +1,1 @@
+"""Tests: core (no clock, disk or net), shell, e2e, contracts. See docs/testing.md."""

@@ -1,0 +1,1 @@
+"""Real agents from the npm registry (opt-in: --agents)."""

@@ -1,0 +1,1 @@
+"""What is promised outside: settings, imports, compatibility."""

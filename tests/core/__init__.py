@@ -1,0 +1,1 @@
+"""Rules without a clock, a disk or a network."""

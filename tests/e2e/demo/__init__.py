@@ -1,0 +1,1 @@
+"""The bundled agent as a child process."""

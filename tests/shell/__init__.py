@@ -1,0 +1,1 @@
+"""Modules that do input and output, one at a time."""

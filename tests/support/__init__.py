@@ -1,0 +1,1 @@
+"""Peers and builders that tests share."""
