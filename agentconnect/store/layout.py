@@ -1,0 +1,72 @@
+"""Every path of the state folder, in one place (worker.md §18). Nobody else joins paths.
+
+``state_dir`` is the folder the settings call the workspace; ``instance`` names the sub-folder of
+the relay client. Folders are made 0700.
+"""
+
+from pathlib import Path
+
+import msgspec
+
+
+class Layout(msgspec.Struct, frozen=True, kw_only=True):
+    """The names below one state folder."""
+
+    state_dir: Path
+    instance: str = "default"
+
+    @property
+    def lock(self) -> Path:
+        """Held by ``flock`` for the life of the process; never unlinked."""
+        return self.state_dir / "lock"
+
+    @property
+    def status(self) -> Path:
+        return self.state_dir / "status.json"
+
+    @property
+    def sessions(self) -> Path:
+        return self.state_dir / "sessions.json"
+
+    @property
+    def children(self) -> Path:
+        return self.state_dir / "children.json"
+
+    @property
+    def access(self) -> Path:
+        return self.state_dir / "access.json"
+
+    @property
+    def inline(self) -> Path:
+        """Pictures an agent produced inline, until their result is accepted."""
+        return self.state_dir / "inline"
+
+    @property
+    def export(self) -> Path:
+        return self.state_dir / "export"
+
+    @property
+    def relay_dir(self) -> Path:
+        return self.state_dir / "relay" / self.instance
+
+    @property
+    def journal(self) -> Path:
+        return self.relay_dir / "journal.db"
+
+    @property
+    def connection_status(self) -> Path:
+        return self.relay_dir / "connection-status.json"
+
+    @property
+    def guard(self) -> Path:
+        return self.relay_dir / "poller.lock"
+
+    @property
+    def media(self) -> Path:
+        return self.relay_dir / "media"
+
+    def prepare(self) -> None:
+        """Make the folders, ours alone to read. Raises: OSError."""
+        for folder in (self.state_dir, self.relay_dir.parent, self.relay_dir, self.media):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder.chmod(0o700)

@@ -1,0 +1,61 @@
+"""One process per state folder: an exclusive ``flock`` on ``<state_dir>/lock`` (worker.md §18).
+
+The kernel frees it however the process ends, so there is no stale lock to clean up. The file holds
+the holder's pid for the refusal sentence and is never unlinked: two inodes would be two locks.
+"""
+
+import fcntl
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from agentconnect.core.errors import WorkspaceHeldError
+
+
+class WorkspaceLock:
+    """A held lock; keep it for the life of the process."""
+
+    def __init__(self, path: Path, handle: int) -> None:
+        self.path = path
+        self._handle = handle
+
+    @classmethod
+    def acquire(cls, path: Path) -> Self:
+        """Take the lock now or refuse.
+
+        Raises: WorkspaceHeldError naming the holder's pid; OSError if the file cannot be opened.
+        """
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(handle, 32, 0).decode("ascii", "replace").strip() or "unknown"
+            os.close(handle)
+            raise WorkspaceHeldError(
+                f"another worker (pid {holder}) already uses {path.parent}: stop it, or give this "
+                "one a folder of its own with AGENT_CONNECT_WORKSPACE"
+            ) from None
+        except OSError:
+            os.close(handle)
+            raise
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+        return cls(path, handle)
+
+    def release(self) -> None:
+        """Give the lock up. Idempotent."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
