@@ -1,0 +1,72 @@
+"""The working directory at start (worker.md §3, ``AGENT_CONNECT_REPO``; §4, step 6).
+
+It is the one folder that the agent may change, so a wrong one is refused and never guessed.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from agentconnect.config.envfile import expand_home
+from agentconnect.core.errors import SettingsError
+
+DEFAULT_REPO = "~/agents"
+_GUARDED_BY_SYSTEM = ("Documents", "Desktop", "Downloads")
+
+
+class WorkingDirectory(msgspec.Struct, frozen=True, kw_only=True):
+    """The directory, resolved; ``announcement`` is for stdout, ``warning`` for stderr."""
+
+    path: Path
+    announcement: str = ""
+    warning: str = ""
+
+
+def prepare(repo: Path | None, env: Mapping[str, str]) -> WorkingDirectory:
+    """Make the default working directory, or check the one that was named.
+
+    Raises: SettingsError when it is no directory or cannot be made.
+    """
+    announcement = ""
+    if repo is None:
+        repo = Path(expand_home(DEFAULT_REPO, env))
+        if not repo.is_dir():
+            _make(repo)
+            announcement = f"working directory {repo} made (AGENT_CONNECT_REPO names another)"
+    elif not repo.is_dir():
+        what = "is not a directory" if repo.exists() else "does not exist"
+        raise SettingsError(
+            f"AGENT_CONNECT_REPO is {repo}, which {what}: the agent works there, so please make "
+            "it or name another directory."
+        )
+    resolved = repo.resolve()
+    return WorkingDirectory(
+        path=resolved, announcement=announcement, warning=_guarded(resolved, env)
+    )
+
+
+def _make(repo: Path) -> None:
+    try:
+        repo.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SettingsError(
+            f"the working directory {repo} cannot be made: {error.strerror}. "
+            "AGENT_CONNECT_REPO names another."
+        ) from error
+
+
+def _guarded(resolved: Path, env: Mapping[str, str]) -> str:
+    """Some systems ask at the screen before a program may read these; a service waits for ever."""
+    home = Path(expand_home("~", env)).resolve()
+    try:
+        first = resolved.relative_to(home).parts[:1]
+    except ValueError:
+        return ""
+    if not first or first[0] not in _GUARDED_BY_SYSTEM:
+        return ""
+    return (
+        f"the working directory {resolved} lies in {home / first[0]}, which some systems guard: "
+        "the agent may be refused there, or wait for a question on the screen. "
+        "AGENT_CONNECT_REPO names another directory."
+    )
