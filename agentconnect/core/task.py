@@ -50,6 +50,16 @@ class Attachment(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
+class PlatformCard(msgspec.Struct, frozen=True, kw_only=True):
+    """A sender's signed card: carried whole or not at all, never judged here (relay-wire §4.1)."""
+
+    card_url: str
+    card_sha256: str
+    sig: str
+    key_id: str
+    alg: str
+
+
 class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One delivered unit of work: a room message addressed to our agent identity.
 
@@ -86,6 +96,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     source_room_id: str = ""
     room_member_count: int = 0
     room_members: tuple[str, ...] = ()
+    platform_card: PlatformCard | None = None
     media: tuple[MediaMarker, ...] = ()
     attachments: tuple[Attachment, ...] = ()
 
