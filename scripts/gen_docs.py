@@ -1,6 +1,6 @@
 """Writes the pages that are made from the code's own tables; ``--check`` only compares.
 
-A page is a file name and a function that gives its whole text. Add one line to ``PAGES`` for another.
+A page is a file name and a function that gives its whole text; ``PAGES`` lists them.
 """
 
 import sys

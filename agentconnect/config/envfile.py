@@ -98,7 +98,7 @@ def locate(flag: str | None, env: Mapping[str, str]) -> Path | None:
             continue
         path = Path(expand_home(named, env))
         if not _is_file(path):
-            what = "is a directory" if path.is_dir() else "is not there"
+            what = "is not a file" if _exists(path) else "is not there"
             raise SettingsError(f"the config file {path}, named by {source}, {what}.")
         return path
     default = Path(expand_home(DEFAULT_CONFIG, env))
@@ -235,6 +235,13 @@ def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
     except (OSError, ValueError):  # too long, a NUL: as good as absent
+        return False
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):
         return False
 
 
