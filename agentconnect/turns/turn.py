@@ -1,0 +1,307 @@
+"""One turn: one run of the local agent for one task (worker.md §5, §8.8).
+
+Owns the order of things within a turn: the placeholder beside the agent's start, the turn's own
+deadline, the ending. The room's side of it is ``reporter``. Invariants: the deadline's scope wraps
+only the wait for the answer; text produced so far is never thrown away; an exception in here
+becomes this task's answer and hurts nothing else.
+"""
+
+import logging
+from collections.abc import Callable
+
+import msgspec
+import trio
+
+from agentconnect.adapters.contract import Adapter, AgentSession, TurnContext
+from agentconnect.core.errors import AgentConnectError
+from agentconnect.core.outcomes import Progress
+from agentconnect.core.task import SessionKey, Task, TaskId, Tier
+from agentconnect.core.turns import answer, wording
+from agentconnect.core.turns.answer import Ending, Transcript
+from agentconnect.core.turns.events import Done, Event, Notice, Reason
+from agentconnect.core.turns.moves import WINDOW_S, LadderRules
+from agentconnect.turns.deadline import CANCEL_GRACE_S, Cause, Deadline
+from agentconnect.turns.ports import ResultPort, RoomPort, TaskRecord
+from agentconnect.turns.reading import guard, read
+from agentconnect.turns.reporter import Reporter
+
+log = logging.getLogger("agentconnect.turns")
+
+STOP_WINDOW_S = 2.0  # what the last edit of a turn may take when the worker stops (§16)
+
+
+class TurnSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of all turns. ``turn_timeout_s`` 0 means no deadline."""
+
+    cwd: str
+    live_progress: bool = True
+    throttle_s: float = 3.0
+    edit_ceiling: int = 4000
+    turn_timeout_s: float = 600.0
+    cancel_grace_s: float = CANCEL_GRACE_S
+
+
+class Ports:
+    """What a turn works with; the same for all of them."""
+
+    def __init__(
+        self,
+        *,
+        adapter: Adapter,
+        rooms: RoomPort,
+        results: ResultPort,
+        record: TaskRecord,
+        settings: TurnSettings,
+        work: trio.Nursery,
+    ) -> None:
+        self.adapter = adapter
+        self.rooms = rooms
+        self.results = results
+        self.record = record
+        self.settings = settings
+        self.work = work
+
+
+class Ticket:
+    """A task's place in the queue of its session."""
+
+    def __init__(self, task: Task, key: SessionKey, tier: Tier, arrived: float) -> None:
+        self.task = task
+        self.key = key
+        self.tier = tier
+        self.arrived = arrived
+        self.begun = False
+        self.announced: trio.Event | None = None
+
+    @property
+    def id(self) -> TaskId:
+        return self.task.id
+
+
+def cause_of(error: BaseException) -> BaseException:
+    """The first real error inside any number of exception groups."""
+    while isinstance(error, BaseExceptionGroup) and error.exceptions:
+        error = error.exceptions[0]
+    return error
+
+
+class Turn:
+    """One ticket, from its placeholder to its result."""
+
+    def __init__(
+        self, ticket: Ticket, ports: Ports, *, on_reporter: Callable[[Reporter], None]
+    ) -> None:
+        settings = ports.settings
+        self.ticket = ticket
+        self._ports = ports
+        self._settings = settings
+        self._on_reporter = on_reporter
+        self._transcript = Transcript()
+        self._done: Done | None = None
+        self._quiet = False  # the answer itself says how the turn ended
+        self._stored = ""  # an answer that an earlier run left
+        self._ended = trio.Event()
+        self._late = 0
+        self._deadline = Deadline(settings.turn_timeout_s, settings.cancel_grace_s)
+        self._reporter = Reporter(
+            ticket.task,
+            LadderRules(
+                live=settings.live_progress,
+                throttle_s=settings.throttle_s,
+                ceiling=settings.edit_ceiling,
+            ),
+            rooms=ports.rooms,
+            results=ports.results,
+            record=ports.record,
+            compose=self._compose,
+            base_dir=settings.cwd,
+        )
+
+    def stop(self, grace_s: float) -> None:
+        """Bring this turn's deadline forward."""
+        self._deadline.stop(grace_s)
+
+    def give_up(self) -> None:
+        """The turn broke in a way that its own boundary did not catch: no more of its ladder."""
+        self._reporter.scope.cancel()
+
+    async def run(self) -> str:
+        """Run to the result, or to nothing where a stop leaves it to the re-serve; how it ended.
+
+        Cancellation: the task stays where the journal says it is.
+        """
+        task = self.ticket.task
+        progress = self._ports.record.progress(task.id)
+        self._stored = progress.answer if progress.answered else ""
+        if progress.edited and progress.answered and await self._only_result(progress):
+            return "resumed"
+        self._reporter.begin(placeholder=progress.placeholder, settled=bool(self._stored))
+        self._on_reporter(self._reporter)
+        self._ports.work.start_soon(self._reporter.run, self.ticket.announced)
+        if self._stored:
+            self._reporter.settle()
+            await self._reporter.completed.wait()
+            return "resumed"
+        if self._refuses():
+            self._finish(self._refusal(), quiet=True)
+            return await self._leave()
+        async with trio.open_nursery() as nursery:  # ends when agent and answer both have
+            nursery.start_soon(self._drive)
+            await self._ended.wait()
+            return await self._leave()
+
+    async def _only_result(self, progress: Progress) -> bool:
+        """The room has the answer already; only the result was not recorded."""
+        ending = answer.ending_of(self._stored, read(self._stored), no_send="[no-send]")
+        if ending.kind is not answer.EndingKind.ANSWER or not progress.placeholder:
+            return False
+        body = f"[REPLIED]\n\n{ending.shown}"
+        await self._ports.results.complete(self.ticket.task, body, base_dir=self._settings.cwd)
+        return True
+
+    # --- the agent's side
+
+    def _refuses(self) -> bool:
+        return self.ticket.tier is not Tier.OWNER and not self._ports.adapter.serves_guests
+
+    def _refusal(self) -> Done:
+        task = self.ticket.task
+        text = wording.guest_refusal(task.user_id, task.room_id, self._ports.adapter.name)
+        return Done(reason=Reason.REFUSED, text=text)
+
+    async def _drive(self) -> None:
+        """The failure boundary of the agent: whatever it raises becomes the ending."""
+        try:
+            async with self._ports.adapter.session(self.ticket.key) as agent:
+                await self._converse(agent)
+        except Exception as error:  # noqa: BLE001 - logged by _fail
+            self._fail(error)
+        finally:
+            self._ended.set()
+
+    async def _converse(self, agent: AgentSession) -> None:
+        done: Done | None = None
+        with trio.CancelScope() as wait:  # may end: the agent ignored the deadline
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._deadline.watch, agent, wait)
+                try:
+                    done = await self._ask(agent)
+                except Exception as error:  # noqa: BLE001 - logged by _fail
+                    self._fail(error)
+                nursery.cancel_scope.cancel()
+        if not self._done:
+            self._finish(self._judged(done))
+        if self._deadline.killed:
+            await agent.kill()
+
+    async def _ask(self, agent: AgentSession) -> Done:
+        ticket = self.ticket
+        try:
+            await self._ports.record.prompted(ticket.id)
+        except AgentConnectError as error:
+            log.warning("task=%s not recorded as prompted: %s", ticket.id, error)
+        context = TurnContext(
+            task=ticket.task,
+            prompt=ticket.task.body.strip() or wording.files_without_words(ticket.task.attachments),
+            tier=ticket.tier,
+            key=ticket.key,
+            cwd=self._settings.cwd,
+        )
+        return await agent.turn(context, self._emit)
+
+    def _emit(self, event: Event) -> None:
+        if self._done:
+            self._late += 1  # belongs to nobody: it must not reach the next answer
+            return
+        if isinstance(event, Notice):
+            self._reporter.notice(wording.inert(wording.clean(event.text)))
+        elif self._transcript.take(event):
+            self._reporter.activity(*self._transcript.activity)
+
+    # --- the ending
+
+    def _judged(self, done: Done | None) -> Done:
+        """What the deadline makes of the agent's own ending (worker.md §8.8, §16)."""
+        cause = self._deadline.cause
+        own = done or Done(reason=Reason.CANCELLED)
+        if cause is None or own.reason in (
+            Reason.COMPLETED,
+            Reason.REFUSED,
+            Reason.TOKEN_LIMIT,
+        ):
+            return own
+        text = self._transcript.answer(own)
+        if cause is Cause.STOPPED:
+            return Done(reason=Reason.CANCELLED, text=text, note=wording.stopped_note())
+        note = wording.deadline_note(
+            self._settings.turn_timeout_s,
+            partial=bool(text),
+            ended=self._deadline.killed,
+            grace_s=self._settings.cancel_grace_s,
+        )
+        return Done(reason=Reason.TIMEOUT, text=text, note=note)
+
+    def _fail(self, error: Exception) -> None:
+        """The worker's own error, as the answer; what was said before stays in front of it."""
+        cause = cause_of(error)
+        log.error("task=%s the turn broke", self.ticket.id, exc_info=cause)
+        if self._done:
+            return
+        said = wording.worker_error(str(cause))
+        text = answer.joined(self._transcript.spoken(), said)
+        self._finish(Done(reason=Reason.FAILED, text=text), quiet=True)
+
+    def _finish(self, done: Done, *, quiet: bool = False) -> None:
+        self._done, self._quiet = done, quiet
+        self._ended.set()
+
+    async def _leave(self) -> str:
+        """Deliver the ending, or leave the message to be run again."""
+        done = self._known()
+        stopped = self._deadline.cause is Cause.STOPPED
+        if stopped and done.reason is not Reason.COMPLETED and not self._has_text(done):
+            self._reporter.abandon()
+            with trio.move_on_after(STOP_WINDOW_S):  # best effort: the re-serve edits it anyway
+                await self._reporter.closed.wait()
+            return "left"
+        self._reporter.settle(STOP_WINDOW_S if stopped else WINDOW_S)
+        await self._reporter.completed.wait()
+        if self._late:
+            log.warning("task=%s %d late events dropped", self.ticket.id, self._late)
+        return "stopped" if stopped and done.reason is Reason.CANCELLED else done.reason.value
+
+    def _known(self) -> Done:
+        return self._done or Done(reason=Reason.FAILED)
+
+    def _has_text(self, done: Done) -> bool:
+        return (
+            bool(self._transcript.spoken()) if self._quiet else bool(self._transcript.answer(done))
+        )
+
+    def _compose(self, unposted: tuple[str, ...]) -> Ending:
+        if self._stored:
+            return answer.ending_of(self._stored, read(self._stored), no_send="[no-send]")
+        done = self._known()
+        said = guard(self._transcript.answer(done))
+        marked = read(said)
+        files = answer.offered(self._transcript.files)
+        ending = answer.stop_text(done, quiet=self._quiet)
+        summary = self._transcript.summary()
+        speaks = bool(marked.text.strip() or marked.files or marked.elsewhere)
+        if not files and (marked.silence or not speaks):
+            return answer.unanswered(
+                done.reason,
+                unposted=unposted,
+                ending=ending,
+                summary=summary,
+                intended=marked.silence,
+            )
+        body = answer.compose(
+            answer="" if marked.silence else said,
+            files=files,
+            marked=marked,
+            unposted=unposted,
+            ending=ending,
+            summary=summary,
+        )
+        return answer.ending_of(body, read(body), no_send="[no-send]")
