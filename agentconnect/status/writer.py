@@ -1,0 +1,182 @@
+"""Writes ``status.json``: the one owner of that file (worker.md §15).
+
+Convenience class: its loss costs a supervisor's view, nothing else. Everybody pushes facts in,
+synchronously and cheaply; the file is written off the event loop, and a file that cannot be written
+is complained about once. Invariant: only the worker's own writes move the two clocks; a relay fact
+is written through with the clocks left alone.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import trio
+
+from agentconnect.core.status import (
+    LastError,
+    RelayBlock,
+    State,
+    StatusFile,
+    encode,
+    relay_block,
+)
+from agentconnect.store.atomic import write_file
+
+log = logging.getLogger("agentconnect.status")
+
+RELAY_PACE_S = 0.25  # relay facts come with every poll; a reader looks every few seconds at most
+
+
+def no_load() -> tuple[int, float]:
+    """The load of a worker that has no desk yet."""
+    return 0, 0.0
+
+
+class StatusWriter:
+    """The worker's status. ``load`` says how many tasks are in hand and how old the oldest is."""
+
+    def __init__(
+        self,
+        path: Path,
+        heartbeat_s: float,
+        *,
+        instance: str = "default",
+        workspace: str = "",
+        pid: int | None = None,
+        wall_now: Callable[[], float] = time.time,
+        mono_now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._path = path
+        self._heartbeat_s = heartbeat_s
+        self._wall_now = wall_now
+        self._mono_now = mono_now
+        self._born = mono_now()
+        now = wall_now()
+        self._file = StatusFile(
+            state=State.STARTING,
+            pid=os.getpid() if pid is None else pid,
+            instance=instance or "default",
+            workspace=workspace,
+            started_at=now,
+            updated_at=now,
+            uptime_seconds=0.0,
+            heartbeat_seconds=heartbeat_s,
+        )
+        self.load: Callable[[], tuple[int, float]] = no_load
+        self._complained = False
+        self._generation = 0
+        self._written = 0
+        self._wake = trio.Event()
+        self._lock = trio.Lock()
+
+    # --- facts; synchronous
+
+    @property
+    def current(self) -> StatusFile:
+        """What the next write puts into the file."""
+        return self._file
+
+    def state(self, state: State | str, detail: str = "") -> None:
+        """A new state; an ``error`` is also remembered as the last error."""
+        word = State(state)
+        self._file = msgspec.structs.replace(self._file, state=word, detail=detail)
+        if word is State.ERROR:
+            self._remember(detail)
+        self._beat()
+
+    def facts(
+        self, *, adapter: str | None = None, agent: str | None = None, repo: str | None = None
+    ) -> None:
+        """What became known of this worker."""
+        known = {"adapter": adapter, "agent": agent, "repo": repo}
+        given = {name: value for name, value in known.items() if value is not None}
+        self._file = msgspec.structs.replace(self._file, **given)
+        self._beat()
+
+    def error(self, message: str) -> None:
+        """Something went wrong that a supervisor should read; the state stays."""
+        self._remember(message)
+        self._beat()
+
+    def relay(self, snapshot: object) -> None:
+        """The relay client's own view. Never raises, and leaves the clocks alone."""
+        try:
+            block: RelayBlock | None = relay_block(snapshot)
+        except (msgspec.ValidationError, TypeError, ValueError):
+            log.warning("the relay's snapshot could not be read", exc_info=True)
+            return
+        if block != self._file.relay:
+            self._file = msgspec.structs.replace(self._file, relay=block)
+            self._changed()
+
+    def _remember(self, message: str) -> None:
+        last = LastError(at=self._wall_now(), message=message)
+        self._file = msgspec.structs.replace(self._file, last_error=last)
+
+    def _beat(self) -> None:
+        """One of the worker's own writes: the clocks move."""
+        self._file = msgspec.structs.replace(
+            self._file,
+            updated_at=self._wall_now(),
+            uptime_seconds=round(self._mono_now() - self._born, 3),
+        )
+        self._changed()
+
+    def _changed(self) -> None:
+        self._generation += 1
+        self._wake.set()
+
+    # --- writing
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Beat every half heartbeat and write what changed, until cancelled."""
+        await self.flush()
+        task_status.started()
+        next_beat = trio.current_time() + self._heartbeat_s / 2
+        while True:
+            self._wake = trio.Event()
+            with trio.move_on_at(next_beat):  # may end: it is time to beat
+                if self._generation == self._written:
+                    await self._wake.wait()
+            if trio.current_time() >= next_beat:
+                next_beat = trio.current_time() + self._heartbeat_s / 2
+                self._beat()
+            await self.flush()
+            await trio.sleep(min(RELAY_PACE_S, self._heartbeat_s / 2))
+
+    async def flush(self) -> None:
+        """Write what is known now; returns when it is in the file. Never raises for the disk."""
+        async with self._lock:
+            generation, data = self._generation, self._encoded()
+            await trio.to_thread.run_sync(self._put, data)
+            self._written = generation
+
+    def write_now(self) -> None:
+        """As ``flush``, blocking: for a refusal before the loop runs."""
+        generation, data = self._generation, self._encoded()
+        self._put(data)
+        self._written = generation
+
+    def _encoded(self) -> bytes:
+        try:
+            running, oldest = self.load()
+        except Exception:
+            log.exception("the load could not be read")
+            running, oldest = 0, 0.0
+        return encode(
+            msgspec.structs.replace(
+                self._file, tasks_running=running, oldest_task_seconds=round(oldest, 1)
+            )
+        )
+
+    def _put(self, data: bytes) -> None:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            write_file(self._path, data, durable=False)
+        except OSError as error:
+            if not self._complained:
+                self._complained = True
+                log.warning("the status file cannot be written: %s", error)
