@@ -1,0 +1,65 @@
+"""What a result body asks the relay to do (relay-wire.md §10, §20). Pure.
+
+The relay obeys only what stands at the body's start: silence, "already said", "a duplicate", and
+"post it in another room". All the rest is text.
+"""
+
+import re
+
+import msgspec
+
+_SKIP = re.compile(r"\s*(?:\[(no-send)\]|\[(REPLIED)\]|\[(deduped):[^\]]+\])", re.IGNORECASE)
+_CHANNEL = re.compile(r"\s*\[channel:([^\]]*)\][^\S\n]*\n?")
+
+PLACEHOLDER = "⏳ On it..."
+INTAKE = "🫡"
+_NOTICE_CHARS = 300
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of a result: ``text`` to post (in ``room_id`` if it is given), or nothing.
+
+    ``notice`` is the reason behind a silence, owed to the room in one line; ``archive`` is the
+    answer that is in the room already.
+    """
+
+    text: str = ""
+    room_id: str = ""
+    notice: str = ""
+    archive: str = ""
+
+
+def judge(body: str) -> Verdict:
+    """Read the markers at the start of a result."""
+    redirect = _CHANNEL.match(body)
+    rest = body if redirect is None else body[redirect.end() :]
+    skip = _SKIP.match(rest)
+    if skip is not None and (skip[2] is None or skip[2] == "REPLIED"):
+        behind = rest[skip.end() :].strip()
+        if skip[1]:
+            return Verdict(notice=one_line(behind))
+        return Verdict(archive=behind if skip[2] else "")
+    if redirect is None:
+        return Verdict(text=body.strip("\n"))
+    return Verdict(text=rest.strip("\n"), room_id=redirect[1].strip())
+
+
+def one_line(text: str) -> str:
+    """A reason on one line, bounded."""
+    line = " ".join(text.split())
+    return line if len(line) <= _NOTICE_CHARS else line[: _NOTICE_CHARS - 1] + "…"
+
+
+def failure(reason: str) -> str:
+    """The line a room reads where a task ended without an answer."""
+    return f"⚠️ {reason}" if reason else "⚠️ This request could not be handled."
+
+
+def rejected(code: str) -> str:
+    """The line for a task that the worker refused for good."""
+    return failure(f"The agent's worker could not take this request ({code}).")
+
+
+def gave_up(attempts: int) -> str:
+    """The line for a task nobody finished."""
+    return failure(f"The agent did not finish this request in {attempts} attempts; ask again.")

@@ -1,0 +1,175 @@
+"""The relay as one object: the database, the files, the bells, and who may come in.
+
+The HTTP modules (:mod:`wire`, :mod:`pageapi`, :mod:`sse`) translate requests into calls of this;
+nothing here knows HTTP.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import trio
+
+from agentconnect.embedded import auth, ids, keys, media, people, rooms, talk, tasks
+from agentconnect.embedded.faults import Faults
+from agentconnect.embedded.presence import Bells, Presence
+from agentconnect.embedded.records import Kind, Media, Message
+from agentconnect.embedded.store import Store, Tx
+from agentconnect.embedded.timing import Timing
+
+T = TypeVar("T")
+
+
+class House:
+    """Everything the relay holds while it runs."""
+
+    def __init__(
+        self,
+        state_dir: Path,
+        timing: Timing,
+        faults: Faults | None,
+        extras: Callable[[], object] | None = None,
+    ) -> None:
+        self.timing = timing
+        self.extras = extras
+        self.ended = trio.Event()
+        self.faults = faults
+        self.bells = Bells()
+        self.presence = Presence(timing.online_s, timing.visibility_s)
+        self.directory = auth.Directory()
+        self.base = self.origin = ""
+        self.secure = False
+        self.cookie = "agentconnect"
+        state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.shelf = media.Shelf(state_dir / "media")
+        self.store = Store(state_dir / "relay.db", self.now, self.bells.ring)
+
+    @property
+    def domain(self) -> str:
+        """The part of every id after its colon."""
+        return self.store.domain
+
+    def page_url(self, link_token: str) -> str:
+        """A person's own link; the secret stays in the fragment, which no server is sent."""
+        return f"{self.origin}/#k={link_token}"
+
+    def now(self) -> float:
+        """The relay's clock, with a test's skew."""
+        return self.timing.wall() + (self.faults.skew_s if self.faults is not None else 0.0)
+
+    async def open(self) -> None:
+        """Make what a first start makes, and take up what an earlier run left."""
+        facts, known = await self.store.write(self._open)
+        self.store.domain = facts["domain"]
+        self.cookie = f"agentconnect_{facts['instance']}"
+        await trio.to_thread.run_sync(self.shelf.sweep, known)
+        await self.store.write(_ensure_concierge)
+        await self.reload_directory()
+
+    def _open(self, tx: Tx) -> tuple[dict[str, str], frozenset[str]]:
+        for name, value in (("domain", "local"), ("instance", ids.lease_id()[:8])):
+            if not tx.number("SELECT COUNT(*) FROM facts WHERE name = ?", name):
+                tx.run("INSERT INTO facts (name, value) VALUES (?, ?)", name, value)
+        tasks.refresh(tx, self.timing)
+        facts = {
+            name: tx.text("SELECT value FROM facts WHERE name = ?", name)
+            for name in ("domain", "instance")
+        }
+        return facts, frozenset(tx.texts("SELECT media_id FROM media"))
+
+    async def reload_directory(self) -> None:
+        """Take over every change of secrets."""
+        self.directory.load(await self.store.read(auth.secrets_of))
+
+    async def sweep(self) -> None:
+        """Let lapsed leases go on, go back or die; called by a timer."""
+        now = self.now()
+        due = await self.store.read(
+            lambda tx: tx.texts(
+                "SELECT DISTINCT agent_id FROM tasks WHERE state = 'leased' AND until <= ?", now
+            )
+        )
+        if due:
+            await self.store.write(lambda tx: self._sweep(tx, due))
+
+    def _sweep(self, tx: Tx, agents: list[str]) -> None:
+        for agent in agents:
+            tasks.sweep(tx, agent, self.presence.alive(agent, tx.now), self.timing)
+
+    async def prune(self) -> None:
+        """Forget what is past its window; called by a timer, seldom."""
+
+        def unit(tx: Tx) -> None:
+            tasks.prune(tx, self.timing)
+            keys.prune(tx, self.timing)
+            tx.run("DELETE FROM events WHERE ts < ?", tx.now - self.timing.events_s)
+            newest = tx.number("SELECT value FROM counters WHERE name = 'seq'")
+            tx.run("DELETE FROM events WHERE seq <= ?", newest - self.timing.events_max)
+
+        await self.store.write(unit)
+
+    async def take(self, agent_id: str) -> list[tasks.Served]:
+        """Lease everything that waits for an agent."""
+
+        def unit(tx: Tx) -> list[tasks.Served]:
+            tasks.sweep(tx, agent_id, self.presence.alive(agent_id, tx.now), self.timing)
+            served = tasks.serve(tx, agent_id, self.timing, self._marker)
+            tx.woken.discard(agent_id)
+            return served
+
+        return await self.store.write(unit)
+
+    def _marker(self, found: Media) -> str:
+        return media.marker(found, self.base, self.domain)
+
+    async def post_as(
+        self,
+        sender: str,
+        room_id: str,
+        body: str,
+        *,
+        reply_to: str = "",
+        also: tuple[str, ...] = (),
+    ) -> Message | None:
+        """Post a message of a member; None where there is no such room for them."""
+
+        def unit(tx: Tx) -> Message | None:
+            room = rooms.get(tx, room_id, sender)
+            if room is None:
+                return None
+            return talk.say(tx, room, sender, body, reply_to=reply_to, also=also)
+
+        return await self.store.write(unit)
+
+    async def put_file(
+        self, sender: str, room_id: str, name: str, mime: str, data: bytes, caption: str
+    ) -> Message | None:
+        """Keep a file and post it; None where there is no such room for them."""
+        if await self.store.read(lambda tx: rooms.get(tx, room_id, sender)) is None:
+            return None
+        media_id = await self.shelf.keep(data)
+        return await self.store.write(
+            lambda tx: place_file(tx, sender, room_id, media_id, name, mime, len(data), caption)
+        )
+
+    async def change_secrets(self, unit: Callable[[Tx], T]) -> T:
+        """Run a unit that gives or ends secrets, and let it count at once."""
+        value = await self.store.write(unit)
+        await self.reload_directory()
+        return value
+
+
+def place_file(
+    tx: Tx, sender: str, room_id: str, media_id: str, name: str, mime: str, size: int, caption: str
+) -> Message | None:
+    """Post a file that is on the shelf."""
+    room = rooms.get(tx, room_id, sender)
+    if room is None:
+        return None
+    made = media.record(tx, media_id, room_id, name, mime, size)
+    return talk.say(tx, room, sender, caption, media=made)
+
+
+def _ensure_concierge(tx: Tx) -> None:
+    if not people.everybody(tx, Kind.CONCIERGE):
+        people.add(tx, "Concierge", Kind.CONCIERGE)

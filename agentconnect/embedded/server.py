@@ -1,0 +1,194 @@
+"""Starting and stopping the relay: one HTTP server, its timers, and what they serve.
+
+Order of starting: files and database, then the socket, then the answer that it is ready. Order of
+stopping: everybody who waits is woken and answered, then the server ends, then the database.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import hypercorn.trio
+import trio
+from hypercorn.config import Config
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route
+
+from agentconnect.embedded import (
+    auth,
+    pageapi,
+    pagefiles,
+    pagepeople,
+    roomwire,
+    sse,
+    wire,
+)
+from agentconnect.embedded.bodies import Refusal, refused
+from agentconnect.embedded.edge import Edge
+from agentconnect.embedded.faults import App, Faults
+from agentconnect.embedded.house import House
+from agentconnect.embedded.local import EmbeddedRelay, LocalSetup
+from agentconnect.embedded.timing import Timing
+
+__all__ = ["EmbeddedRelay", "LocalSetup", "open_embedded"]
+
+_log = logging.getLogger("agentconnect.embedded")
+_PRUNE_S = 600.0
+
+
+@asynccontextmanager
+async def open_embedded(
+    state_dir: Path,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    public_url: str = "",
+    timing: Timing | None = None,
+    faults: Faults | None = None,
+    extras: Callable[[], object] | None = None,
+) -> AsyncIterator[EmbeddedRelay]:
+    """Run the relay while the block runs; it answers requests from its first line on.
+
+    ``public_url`` is what others reach it by, where that is not the bound address. ``faults`` is
+    for tests alone.
+
+    Raises:
+        StoreUnreadableError: the state folder holds a database that cannot be read.
+        OSError: the address cannot be bound.
+    """
+    timing = timing or Timing()
+    house = House(state_dir, timing, faults, extras)
+    try:
+        await house.open()
+        sock_host = f"[{host}]" if ":" in host else host
+        config = _config(f"{sock_host}:{port}", timing)
+        stop = trio.Event()
+        async with trio.open_nursery() as serving:
+            app = _LateApp()
+            bound = await serving.start(_serve, app, config, stop)
+            bound_port = int(bound[0].rpartition(":")[2])
+            _settle(house, host, bound_port, public_url)
+            app.ready(_app(house, auth.Origins(host, bound_port, public_url)))
+            serving.start_soon(_timers, house)
+            try:
+                yield EmbeddedRelay(house)
+            finally:
+                house.bells.stop()
+                stop.set()
+                serving.cancel_scope.deadline = trio.current_time() + timing.stop_s + 1
+                house.ended.set()
+    finally:
+        await house.store.aclose()
+
+
+class _LateApp:
+    """Holds requests back until the port, which the app must know, is known."""
+
+    def __init__(self) -> None:
+        self._app: App | None = None
+        self._ready = trio.Event()
+
+    def ready(self, app: App) -> None:
+        self._app = app
+        self._ready.set()
+
+    async def __call__(self, scope, receive, send) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+        if scope["type"] != "lifespan":
+            await self._ready.wait()
+            assert self._app is not None
+            await self._app(scope, receive, send)
+            return
+        while (message := await receive())["type"] != "lifespan.shutdown":
+            await send({"type": message["type"] + ".complete"})
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+async def _serve(
+    app: App,
+    config: Config,
+    stop: trio.Event,
+    task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    await hypercorn.trio.serve(
+        app,  # type: ignore[arg-type]
+        config,
+        shutdown_trigger=stop.wait,
+        task_status=task_status,
+        mode="asgi",
+    )
+
+
+def _config(bind: str, timing: Timing) -> Config:
+    config = Config()
+    config.bind = [bind]
+    config.accesslog = None
+    config.errorlog = None
+    config.include_server_header = False
+    config.alpn_protocols = ["http/1.1"]
+    config.keep_alive_timeout = 75.0
+    config.keep_alive_max_requests = 1_000_000
+    config.h11_max_incomplete_size = 65_536
+    config.graceful_timeout = timing.stop_s
+    return config
+
+
+def _settle(house: House, host: str, port: int, public_url: str) -> None:
+    shown = "127.0.0.1" if host in ("", "0.0.0.0") else host  # noqa: S104 - compared, not bound
+    shown = "[::1]" if shown == "::" else f"[{shown}]" if ":" in shown else shown
+    house.origin = public_url.rstrip("/") or f"http://{shown}:{port}"
+    house.base = f"{house.origin}/relay"
+    house.secure = house.origin.startswith("https://")
+
+
+def _app(house: House, origins: auth.Origins) -> App:
+    door = pageapi.Door(house, origins)
+    worker = [
+        *wire.routes(house),
+        *roomwire.routes(house),
+        Route("/v1/events/stream", sse.WorkerEvents(house), methods=["GET"]),
+    ]
+    page = [
+        *pagefiles.routes(door),
+        *pageapi.routes(door),
+        *pagepeople.routes(door),
+        Route("/page/events", sse.PageEvents(house, origins), methods=["GET"]),
+    ]
+    app = Starlette(
+        routes=[Mount("/relay", routes=worker), *page],
+        exception_handlers={HTTPException: _http_error},
+    )
+    app.router.redirect_slashes = False
+    for route in app.routes:
+        if isinstance(route, Mount) and hasattr(route.app, "redirect_slashes"):
+            route.app.redirect_slashes = False
+    return Edge(app, house.faults)  # type: ignore[arg-type]
+
+
+async def _http_error(_request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    words = {404: "There is nothing here.", 405: "This is not how it is asked."}
+    return refused(Refusal(status, words.get(status, "The request could not be handled.")))
+
+
+async def _timers(house: House) -> None:
+    """Lapsed leases, who is online, and what is past its window."""
+    online: frozenset[str] = frozenset()
+    pruned = trio.current_time()
+    while not house.ended.is_set():
+        with trio.move_on_after(house.timing.sweep_s):
+            await house.ended.wait()
+        try:
+            await house.sweep()
+            if trio.current_time() - pruned >= _PRUNE_S:
+                await house.prune()
+                pruned = trio.current_time()
+        except Exception as error:  # noqa: BLE001 - one pass lost, the next one comes
+            _log.error("timer failed: %s", type(error).__name__)
+        now_online = house.presence.snapshot(house.now())
+        if now_online != online:
+            online = now_online
+            house.bells.ring((), changed=True)
