@@ -1,0 +1,105 @@
+"""What the code makes of one line of cases/config_env.jsonl, in the words of its ``expect``."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from agentconnect.config import envfile, export
+from agentconnect.config.envfile import About
+from agentconnect.config.table import NAMES, RETIRED
+from agentconnect.core.errors import SettingsError
+
+_COUNTED = (About.DUPLICATED, About.IGNORED, About.PERMISSIONS)
+_SHOW = "import json, os; print(json.dumps(dict(os.environ)))"
+
+
+def outcome(case: Mapping[str, Any]) -> dict[str, Any]:
+    """The value to compare with ``case["expect"]``."""
+    return {"parse": _parse, "apply": _apply, "warn": _warn, "locate": _locate}[case["kind"]](case)
+
+
+def _parse(case: Mapping[str, Any]) -> dict[str, Any]:
+    parsed = envfile.parse(case["text"])
+    return {
+        "values": parsed.values,
+        "ignored": list(parsed.ignored),
+        "duplicated": list(parsed.duplicated),
+    }
+
+
+def _apply(case: Mapping[str, Any]) -> dict[str, Any]:
+    values, env = envfile.parse(case["text"]).values, case["env"]
+    applied = envfile.apply(values, env)
+    lines = export.lines(values, env)
+    evaluated = _evaluate(lines, env)
+    if evaluated != applied.environment:
+        return {"evaluated by sh": evaluated, "env_after": applied.environment}
+    return {
+        "applied": list(applied.applied),
+        "overridden": list(applied.overridden),
+        "env_after": applied.environment,
+        "exported": [line.removeprefix("export ").partition("=")[0] for line in lines],
+    }
+
+
+def _evaluate(lines: tuple[str, ...], env: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a program that a shell starts after ``eval`` of the lines."""
+    script = 'eval "$LINES"\nunset LINES\nexec "$PYTHON" -I -c "$SHOW"'
+    given = {**env, "LINES": "\n".join(lines), "PYTHON": sys.executable, "SHOW": _SHOW}
+    done = subprocess.run(
+        ["sh", "-c", script], env=given, capture_output=True, check=True, timeout=20
+    )
+    after: dict[str, str] = json.loads(done.stdout)
+    ours = {"PYTHON", "SHOW", "PWD", "OLDPWD", "SHLVL", "_", "LC_CTYPE"} - set(env)
+    return {name: value for name, value in after.items() if name not in ours}
+
+
+def _warn(case: Mapping[str, Any]) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "config.env"
+        path.write_text(case["text"], encoding="utf-8")
+        path.chmod(int(case["mode"], 8))
+        notices = envfile.warnings(envfile.read(path), known=NAMES, retired=RETIRED)
+    return {
+        "warnings": [
+            {"about": notice.about.value, "keys": list(notice.keys)}
+            for notice in notices
+            if notice.about in _COUNTED
+        ]
+    }
+
+
+def _locate(case: Mapping[str, Any]) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as scratch:
+        base, home = Path(scratch, "base"), Path(scratch, "home")
+        base.mkdir()
+        home.mkdir()
+        places = {"$BASE": str(base), "$HOME": str(home)}
+        env = {name: _placed(value, places) for name, value in case["env"].items()}
+        for name in case["files"]:
+            target = Path(_placed(name, places))
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.mkdir() if name.endswith("/") else target.touch()
+        flag = None if case["flag"] is None else _placed(case["flag"], places)
+        try:
+            found = envfile.locate(flag, {"HOME": str(home), **env})
+        except SettingsError as error:
+            expected = _placed(case["expect"].get("path", ""), places)
+            named = case["expect"].get("path") if f"{expected}," in str(error) else None
+            return {"result": "error", "path": named}
+        if found is None:
+            return {"result": "none"}
+        text = str(found)
+        for name, place in places.items():
+            text = text.replace(place, name)
+        return {"result": "file", "path": text}
+
+
+def _placed(text: str, places: Mapping[str, str]) -> str:
+    for name, place in places.items():
+        text = text.replace(name, place)
+    return text
