@@ -37,7 +37,8 @@ class RelayError(AgentConnectError):
     """A call to the relay did not succeed.
 
     ``status`` is the HTTP status or None (network, time-out); ``body`` is the (bounded) text for
-    callers that must read it, never logged; ``retry_after_s`` is what the relay asked for.
+    callers that must read it, never logged; ``retry_after_s`` is what the relay asked for;
+    ``sent`` is false where the request surely never left.
     """
 
     def __init__(
@@ -47,11 +48,13 @@ class RelayError(AgentConnectError):
         status: int | None = None,
         body: str = "",
         retry_after_s: float | None = None,
+        sent: bool = True,
     ) -> None:
         super().__init__(message)
         self.status = status
         self.body = body
         self.retry_after_s = retry_after_s
+        self.sent = sent
 
 
 class AuthRejectedError(RelayError):

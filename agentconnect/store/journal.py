@@ -10,7 +10,6 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from enum import StrEnum
 from pathlib import Path
 
 import msgspec
@@ -18,6 +17,8 @@ import trio
 
 from agentconnect.core.errors import StoreUnreadableError
 from agentconnect.core.outcomes import Progress
+from agentconnect.core.relay.journal import State
+from agentconnect.core.relay.text_out import clean_outgoing
 from agentconnect.core.task import Task, TaskId
 from agentconnect.store.database import Database, Schema, Statements, connect
 
@@ -54,15 +55,6 @@ COLUMNS = (
     "id, state, room, lease_id, ts, result, error, undelivered, placeholder, prompted, answer,"
     " edited, uploads"
 )
-
-
-class State(StrEnum):
-    """Where a task stands."""
-
-    ACCEPTED = "accepted"
-    PENDING = "pending"
-    DONE = "done"
-    PARKED = "parked"
 
 
 class Upload(msgspec.Struct, frozen=True, kw_only=True):
@@ -200,7 +192,7 @@ class Journal:
 
     async def answered(self, task_id: TaskId, answer: str) -> None:
         """The final text, before it is edited into the room."""
-        await self._set(task_id, answer=clean(answer))
+        await self._set(task_id, answer=clean_outgoing(answer))
 
     async def edited(self, task_id: TaskId) -> None:
         """The final edit is in the room."""
@@ -209,17 +201,15 @@ class Journal:
     async def record_upload(self, task_id: TaskId, upload: Upload) -> None:
         """A file is about to be posted, or has been: the newer record of a path replaces it."""
         entry = self._open.get(task_id)
-        if entry is None:
-            return
-        uploads = (*(u for u in entry.uploads if u.path != upload.path), upload)
+        if entry is not None:
+            others = (u for u in entry.uploads if u.path != upload.path)
+            await self._set_uploads(entry, (*others, upload))
 
-        def applied() -> None:
-            entry.uploads = uploads
-
-        text = clean(msgspec.json.encode(uploads).decode())
-        await self._database.write(
-            [("UPDATE tasks SET uploads = ? WHERE id = ?", (text, task_id))], applied
-        )
+    async def drop_upload(self, task_id: TaskId, path: str) -> None:
+        """The file surely did not arrive."""
+        entry = self._open.get(task_id)
+        if entry is not None:
+            await self._set_uploads(entry, tuple(u for u in entry.uploads if u.path != path))
 
     async def record_result(self, task_id: TaskId, result: str, *, room: str = "") -> None:
         """The answer to post; from here on the task is never run again."""
@@ -230,7 +220,7 @@ class Journal:
             room=old.room if old else room,
             lease_id=old.lease_id if old else "",
             ts=self._wall_now(),
-            result=clean(result),
+            result=clean_outgoing(result),
             uploads=old.uploads if old else (),
         )
 
@@ -299,6 +289,15 @@ class Journal:
         entry.state, entry.error = state, error
         self._database.write_later(
             [("UPDATE tasks SET state = ?, error = ? WHERE id = ?", (state, error, task_id))]
+        )
+
+    async def _set_uploads(self, entry: Entry, uploads: tuple[Upload, ...]) -> None:
+        def applied() -> None:
+            entry.uploads = uploads
+
+        text = msgspec.json.encode([msgspec.structs.asdict(upload) for upload in uploads])
+        await self._database.write(
+            [("UPDATE tasks SET uploads = ? WHERE id = ?", (text.decode(), entry.id))], applied
         )
 
     async def _set(self, task_id: TaskId, **values: str | bool) -> None:
@@ -381,12 +380,3 @@ async def _worker_id(database: Database) -> str:
 async def _run_out(database: Database) -> None:
     database.close()
     await database.run()
-
-
-def clean(text: str) -> str:
-    """``text`` with lone surrogates replaced by U+FFFD: nothing unwritable is ever recorded."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text

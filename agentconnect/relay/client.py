@@ -1,0 +1,216 @@
+"""The relay client: the parts put together, and the two tasks the app runs (design.md §3).
+
+``take_tasks`` is the intake: cancelled first when stopping. ``post_results`` is the outbox: it
+outlives every turn. Everything they share is made here and nowhere else.
+"""
+
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import trio
+
+from agentconnect.core.errors import RelayStoppedError
+from agentconnect.core.relay.credential import Credential, redact_url
+from agentconnect.core.relay.journal import IN_FLIGHT
+from agentconnect.core.task import TaskId
+from agentconnect.relay.acks import Acks
+from agentconnect.relay.auth import Bearer
+from agentconnect.relay.capabilities import Capabilities
+from agentconnect.relay.egress import LIMIT_BYTES, Egress
+from agentconnect.relay.guard import GuardKeeper
+from agentconnect.relay.heartbeat import Heartbeat
+from agentconnect.relay.http import USER_AGENT, Http
+from agentconnect.relay.intake import HandOver, Intake
+from agentconnect.relay.media import Media
+from agentconnect.relay.outbox import Outbox
+from agentconnect.relay.poller import POLL_WAIT_S, Poller
+from agentconnect.relay.results import Results
+from agentconnect.relay.roomops import RoomOps
+from agentconnect.relay.state import Facts, RelayState, RelayStatus, StateBoard
+from agentconnect.store.journal import Journal
+
+
+class RelayConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """What the client has to be told; paths come from the state folder's layout.
+
+    ``token_file`` is the file the token came from, if it came from one. ``private_folders`` and
+    ``private_files`` are never sent, whatever ``egress_roots`` says.
+    """
+
+    credential: Credential
+    token_file: Path | None = None
+    instance: str = "default"
+    status_path: Path
+    guard_path: Path
+    media_dir: Path
+    egress_roots: tuple[str, ...] = ()
+    egress_limit: int = LIMIT_BYTES
+    private_folders: tuple[str, ...] = ()
+    private_files: tuple[str, ...] = ()
+    package_version: str = "0"
+    user_agent: str = USER_AGENT
+    poll_wait_s: int = POLL_WAIT_S
+
+
+class Relay:
+    """One identity's connection to its relay. Made by :func:`open_relay`."""
+
+    def __init__(
+        self,
+        config: RelayConfig,
+        journal: Journal,
+        *,
+        on_status: Callable[[RelayStatus], None],
+        wall_now: Callable[[], float] = time.time,
+    ) -> None:
+        self._journal = journal
+        self._bearer = Bearer(config.credential, config.token_file)
+        self._http = Http(
+            config.credential.gateway,
+            self._bearer.secret,
+            user_agent=config.user_agent,
+            on_unauthorized=self._bearer.suspect,
+        )
+        self._guard = GuardKeeper(config.guard_path, wall_now=wall_now)
+        self._board = StateBoard(
+            config.status_path,
+            instance=config.instance,
+            gateway=redact_url(config.credential.gateway),
+            facts=self._facts,
+            on_status=on_status,
+            wall_now=wall_now,
+        )
+        touch = self._board.touch
+        self._acks = Acks(self._http, wanted=self._in_flight, changed=touch)
+        self._outbox = Outbox(self._http, journal, changed=touch)
+        self._media = Media(self._http, config.media_dir)
+        self._capabilities = Capabilities(self._http, journal.worker_id)
+        self._heartbeat = Heartbeat(
+            self._http,
+            version=config.package_version,
+            inflight=lambda: journal.counts().inflight,
+        )
+        self._poller = Poller(
+            self._http,
+            self._bearer,
+            self._guard,
+            self._board,
+            self._outbox,
+            poll_wait_s=config.poll_wait_s,
+        )
+        self._egress = Egress(
+            config.egress_roots,
+            private_folders=config.private_folders,
+            private_files=config.private_files,
+            limit=config.egress_limit,
+        )
+        self.dropped_roots = self._egress.dropped
+        self.rooms = RoomOps(self._http, self._capabilities)
+        self.results = Results(
+            journal,
+            self._outbox,
+            self.rooms,
+            self._capabilities,
+            self._egress,
+            release=self._media.release,
+        )
+
+    def snapshot(self) -> RelayStatus:
+        """Where the client stands now."""
+        return self._board.snapshot()
+
+    def set_load(self, *, status: str = "", step: str = "") -> None:
+        """What the next heartbeat says of this node; a blank leaves the relay's last word."""
+        self._heartbeat.status, self._heartbeat.step = status, step
+
+    async def take_tasks(self, hand_over: HandOver) -> None:
+        """Poll and hand over until cancelled.
+
+        Raises: RelayStoppedError where polling has ended for good (fatal, displaced);
+        StoreUnreadableError if the journal's open tasks cannot be read.
+        """
+        stopped = ""
+        failure: Exception | None = None
+        try:
+            async with trio.open_nursery() as intake:
+                intake.start_soon(self._board.run)
+                intake.start_soon(self._bearer.watch)
+                try:
+                    stopped = await self._poll(intake, hand_over)
+                except Exception as error:  # noqa: BLE001 - raised again, outside the group
+                    failure = error
+                intake.cancel_scope.cancel()
+        finally:
+            await self._guard.release()
+            if not stopped:
+                self._board.set(RelayState.STOPPED)
+            with trio.move_on_after(1.0, shield=True):
+                await self._board.write()
+        if failure is not None:
+            raise failure
+        if stopped:
+            raise RelayStoppedError(stopped)
+
+    async def post_results(self) -> None:
+        """Post what the journal owes; ends once :meth:`close_results` was called and all is out."""
+        await self._outbox.run()
+        await self._board.write()
+
+    def close_results(self) -> None:
+        """No more answers will be recorded."""
+        self._outbox.close()
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def _poll(self, beside: trio.Nursery, hand_over: HandOver) -> str:
+        await self._poller.claim()
+        await self._media.sweep()
+        beside.start_soon(self._capabilities.run)
+        beside.start_soon(self._acks.run)
+        beside.start_soon(self._heartbeat.run)
+        intake = Intake(
+            self._http,
+            self._journal,
+            self._acks,
+            self._outbox,
+            self._media,
+            hand_over,
+            beside,
+        )
+        await intake.take_up()
+        return await self._poller.run(intake)
+
+    def _in_flight(self, task_id: TaskId) -> bool:
+        entry = self._journal.entry(task_id)
+        return entry is not None and entry.state in IN_FLIGHT
+
+    def _facts(self) -> Facts:
+        counts = self._journal.counts()
+        return Facts(
+            inflight=counts.inflight,
+            pending=counts.pending,
+            parked=counts.parked,
+            undelivered=counts.undelivered,
+            acks_paused_s=self._acks.paused_s(),
+            singleton=self._guard.state,
+        )
+
+
+@asynccontextmanager
+async def open_relay(
+    config: RelayConfig,
+    journal: Journal,
+    *,
+    on_status: Callable[[RelayStatus], None] = lambda status: None,
+) -> AsyncIterator[Relay]:
+    """A client that is built but not started: nothing goes out before one of its tasks runs."""
+    relay = Relay(config, journal, on_status=on_status)
+    try:
+        yield relay
+    finally:
+        await relay.aclose()

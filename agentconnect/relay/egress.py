@@ -1,0 +1,215 @@
+"""Files out: the sealed list of roots, judged on the open descriptor (relay-wire.md §11.1).
+
+The roots are fixed when this is built and nothing can widen them. A path is resolved, must lie
+below a root, and is then opened one component at a time without following a link; what was judged
+is what is read. The state folder, the config file and well-known secrets are refused wherever they
+are. A policy, not a prison: a copy of a secret inside a root can be sent.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+LIMIT_BYTES: Final = 24 * 1024 * 1024
+"""Base64 of 25 MiB only just fits the relay's 35 MB."""
+
+PRIVATE_NAMES: Final = frozenset(
+    [".env", ".netrc", ".git-credentials"]
+    + [
+        f"id_{kind}{suffix}"
+        for kind in ("rsa", "dsa", "ecdsa", "ed25519")
+        for suffix in ("", "_sk")
+    ]
+)
+PRIVATE_FOLDERS: Final = frozenset({".ssh", ".gnupg", ".aws", ".git"})
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a file is not sent: one of the spec's codes, and its size where that is the reason."""
+
+    code: str
+    size: int = 0
+    limit: int = 0
+
+
+class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
+    """An approved file, read."""
+
+    path: str
+    content: bytes
+
+
+class Egress:
+    """The allowlist. Blocking; sealed: no attribute can be set after construction."""
+
+    __slots__ = ("_limit", "_private", "_private_files", "_roots", "dropped")
+
+    _roots: tuple[str, ...]
+    _private: tuple[str, ...]
+    _private_files: tuple[str, ...]
+    _limit: int
+    dropped: tuple[str, ...]
+
+    def __init__(
+        self,
+        roots: Sequence[str],
+        *,
+        private_folders: Sequence[str] = (),
+        private_files: Sequence[str] = (),
+        limit: int = LIMIT_BYTES,
+    ) -> None:
+        """``dropped`` names, as typed, the roots that are no usable folder."""
+        kept: list[str] = []
+        dropped: list[str] = []
+        for root in roots:
+            found = _root(root)
+            if found is None:
+                dropped.append(root)
+            elif found not in kept:
+                kept.append(found)
+        seal = object.__setattr__
+        seal(self, "_roots", tuple(kept))
+        seal(self, "dropped", tuple(dropped))
+        seal(self, "_private", tuple(os.path.realpath(_home(path)) for path in private_folders))
+        seal(self, "_private_files", tuple(private_files))
+        seal(self, "_limit", limit)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("the list of roots is sealed")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError("the list of roots is sealed")
+
+    def read(self, path: str, base_dir: str = "") -> Outgoing | Refusal:
+        """Judge and read one file. Never raises."""
+        try:
+            resolved, root = self._place(path, base_dir)
+            handle = _open_below(root, resolved)
+            try:
+                self._judge(handle, resolved)
+                return Outgoing(path=resolved, content=self._content(handle))
+            finally:
+                os.close(handle)
+        except _Refused as refused:
+            return refused.refusal
+
+    def _place(self, path: str, base_dir: str) -> tuple[str, str]:
+        """The resolved path and the root it lies below."""
+        path = path.strip()
+        if not path:
+            raise _Refused("no_path")
+        if "\0" in path:
+            raise _Refused("not_a_path")
+        if not self._roots:
+            raise _Refused("no_roots")
+        path = _home(path)
+        if not path.startswith("/"):
+            base = _home(base_dir.strip())
+            if not base.startswith("/") or "\0" in base:
+                raise _Refused("relative_without_base")
+            path = f"{base}/{path}"
+        try:
+            resolved = os.path.realpath(path)
+        except (OSError, ValueError):
+            raise _Refused("not_a_path") from None
+        for root in self._roots:
+            if resolved.startswith(root + "/"):
+                self._check_private(resolved)
+                return resolved, root
+        raise _Refused("outside")
+
+    def _check_private(self, resolved: str) -> None:
+        *folders, name = resolved.split("/")
+        lowered = name.lower()
+        if (
+            lowered in PRIVATE_NAMES
+            or lowered.startswith(".env.")
+            or PRIVATE_FOLDERS.intersection(folder.lower() for folder in folders)
+            or any(resolved.startswith(folder + "/") for folder in self._private)
+        ):
+            raise _Refused("private")
+
+    def _judge(self, handle: int, resolved: str) -> None:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise _Refused("not_regular")
+        if (found.st_dev, found.st_ino) in _identities(self._private_files):
+            raise _Refused("private")
+        if found.st_nlink != 1:
+            raise _Refused("multi_linked")
+        if self._limit and found.st_size > self._limit:
+            raise _Refused("too_big", size=found.st_size, limit=self._limit)
+
+    def _content(self, handle: int) -> bytes:
+        """All of the file as judged; one that grew meanwhile is not sent."""
+        size = os.fstat(handle).st_size
+        chunks: list[bytes] = []
+        left = size + 1
+        try:
+            while left:
+                chunk = os.read(handle, min(left, 1 << 20))
+                if not chunk:
+                    break
+                chunks.append(chunk)
+                left -= len(chunk)
+        except OSError:
+            raise _Refused("unreadable") from None
+        if not left:
+            raise _Refused("grew")
+        return b"".join(chunks)
+
+
+class _Refused(Exception):
+    def __init__(self, code: str, *, size: int = 0, limit: int = 0) -> None:
+        super().__init__(code)
+        self.refusal = Refusal(code=code, size=size, limit=limit)
+
+
+def _open_below(root: str, resolved: str) -> int:
+    """Open ``resolved`` from its root, component by component, following no link."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+    *folders, name = resolved[len(root) + 1 :].split("/")
+    folder = -1
+    try:
+        folder = os.open(root, flags | os.O_DIRECTORY)
+        for step in folders:
+            deeper = os.open(step, flags | os.O_DIRECTORY, dir_fd=folder)
+            os.close(folder)
+            folder = deeper
+        return os.open(name, flags | os.O_NONBLOCK | os.O_NOCTTY, dir_fd=folder)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            raise _Refused("swapped") from None
+        raise _Refused("missing" if error.errno == errno.ENOENT else "unopenable") from None
+    finally:
+        if folder >= 0:
+            os.close(folder)
+
+
+def _root(typed: str) -> str | None:
+    """A root resolved, or None where it is blank, ``/`` or no folder."""
+    if not typed.strip() or "\0" in typed:
+        return None
+    path = os.path.realpath(_home(typed.strip()))
+    return path if path != "/" and Path(path).is_dir() else None
+
+
+def _home(path: str) -> str:
+    return os.path.expanduser(path)  # noqa: PTH111 - a str in, a str out, never an exception
+
+
+def _identities(paths: Sequence[str]) -> list[tuple[int, int]]:
+    """Asked at each judgement: an editor replaces a file rather than changing it."""
+    found: list[tuple[int, int]] = []
+    for path in paths:
+        try:
+            entry = os.stat(_home(path))  # noqa: PTH116
+        except (OSError, ValueError):
+            continue
+        found.append((entry.st_dev, entry.st_ino))
+    return found

@@ -1,0 +1,61 @@
+"""Presence: what this node is and how much it has in hand, once a minute (relay-wire.md §3.4).
+
+Best effort. Started once the guard is held and ended with the poller: two clients announcing one
+bearer is a split brain. A relay without the route is asked again later and later, never given up.
+"""
+
+import logging
+from collections.abc import Callable
+
+import trio
+
+from agentconnect.core.errors import RelayError
+from agentconnect.core.relay.envelope import presence_text
+from agentconnect.relay.http import Call, Http, to_json
+
+log = logging.getLogger("agentconnect.relay")
+
+EVERY_S = 60.0
+ABSENT_MAX_S = 1800.0
+WITHIN_S = 10.0
+CAPABILITIES = ("task-ack", "heartbeat", "result-skip-markers", "reject")
+
+
+class Heartbeat:
+    """The sender, and the two texts it carries when they are known."""
+
+    def __init__(self, http: Http, *, version: str, inflight: Callable[[], int]) -> None:
+        self._http = http
+        self._version = version
+        self._inflight = inflight
+        self.status = ""
+        self.step = ""
+
+    async def run(self) -> None:
+        """Send every minute until cancelled."""
+        absent_s = EVERY_S
+        while True:
+            wait_s = EVERY_S
+            try:
+                await self._http.send(self._call())
+                absent_s = EVERY_S
+            except RelayError as error:
+                log.debug("heartbeat: %s", error)
+                if error.status in (404, 405):
+                    wait_s, absent_s = absent_s, min(2 * absent_s, ABSENT_MAX_S)
+            await trio.sleep(wait_s)
+
+    def _call(self) -> Call:
+        body: dict[str, object] = {
+            "client": "agentconnect",
+            "package_version": self._version,
+            "protocol_version": 1,
+            "tier": "owner",
+            "inflight": self._inflight(),
+            "capabilities": CAPABILITIES,
+        }
+        for name in ("status", "step"):
+            text = presence_text(getattr(self, name))
+            if text:
+                body[name] = text
+        return Call(method="POST", path="/v1/heartbeat", content=to_json(body), within_s=WITHIN_S)

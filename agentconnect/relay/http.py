@@ -1,0 +1,252 @@
+"""The only user of httpx towards the relay: one call out, an answer or one of our errors back.
+
+Every call has a total deadline and a bounded answer, goes to the URL given and nowhere else (no
+redirect, no proxy, no cookie), and reads the bearer when it is sent (relay-wire.md §1). Errors name
+the address redacted and never quote what the library said: that may hold a header.
+"""
+
+import json
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from urllib.parse import quote, urlsplit
+
+import httpx
+import msgspec
+import trio
+
+from agentconnect.core.errors import AuthRejectedError, RelayError
+from agentconnect.core.relay.cadence import retry_after_s
+from agentconnect.core.relay.credential import redact_url
+
+USER_AGENT = "sutando-gateway-client/1.0"
+"""The edge refuses the default names of HTTP libraries, which then reads as a revoked bearer."""
+
+POLL_ANSWER_BYTES = 32 * 1024 * 1024
+ANSWER_BYTES = 1024 * 1024
+ERROR_BYTES = 64 * 1024
+CONNECTIONS = 32
+KEEPALIVE_S = 30.0
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """One request. ``path`` is under the base unless ``url`` is given; ``content`` is JSON.
+
+    ``overflow``: an answer of more than ``answer_bytes`` comes back marked, not as an error.
+    """
+
+    method: str = "GET"
+    path: str = ""
+    url: str = ""
+    content: bytes | None = None
+    key: str = ""
+    accept: str = "application/json"
+    within_s: float = 15.0
+    stall_s: float = 15.0
+    answer_bytes: int = ANSWER_BYTES
+    overflow: bool = False
+    with_bearer: bool = True
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """A 2xx. ``echo`` is the ``Idempotency-Status`` header, ``mime`` the content type."""
+
+    status: int
+    body: bytes
+    mime: str = ""
+    echo: str = ""
+    whole: bool = True
+
+    def json(self) -> object:
+        """The body as JSON; an empty one is ``{}``. Raises: RelayError where it is not JSON."""
+        text = self.body.strip()
+        if not text:
+            return {}
+        try:
+            return msgspec.json.decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            pass
+        try:
+            return json.loads(text.decode("utf-8", "replace"))  # takes what msgspec is strict on
+        except (ValueError, RecursionError) as error:
+            raise RelayError("the relay's answer is not JSON", status=self.status) from error
+
+    def fields(self) -> Mapping[str, object]:
+        """The body as a JSON object; anything else counts as an empty one. Raises: RelayError."""
+        found = self.json()
+        return found if isinstance(found, dict) else {}
+
+
+def to_json(value: object) -> bytes:
+    """JSON for a request body; the caller has cleaned its texts."""
+    return msgspec.json.encode(value)
+
+
+def segment(text: str) -> str:
+    """One path segment, with nothing left unescaped (relay-wire.md §3)."""
+    return quote(text, safe="")
+
+
+class Http:
+    """One client for the long poll and one for everything else, on one TLS context."""
+
+    def __init__(
+        self,
+        base: str,
+        bearer: Callable[[], str],
+        *,
+        user_agent: str = USER_AGENT,
+        on_unauthorized: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.base = base
+        self._bearer = bearer
+        self._user_agent = user_agent
+        self._on_unauthorized = on_unauthorized
+        context = _tls(base)
+        self._polls = _client(context, connections=2)
+        self._calls = _client(context, connections=CONNECTIONS)
+
+    async def aclose(self) -> None:
+        """Close both clients, bounded."""
+        with trio.move_on_after(2.0, shield=True):
+            await self._polls.aclose()
+            await self._calls.aclose()
+
+    async def poll(self, wait_s: int, within_s: float) -> Answer:
+        """One ``GET /v1/tasks``. Raises: RelayError, AuthRejectedError."""
+        call = Call(
+            path=f"/v1/tasks?wait={wait_s}",
+            within_s=within_s,
+            stall_s=within_s,
+            answer_bytes=POLL_ANSWER_BYTES,
+        )
+        return await self._bounded(self._polls, call)
+
+    async def send(self, call: Call) -> Answer:
+        """Any other call.
+
+        Raises: AuthRejectedError for 401 and 403 (a 401 under the bearer also asks for a look at
+        the credential), RelayError for everything else but a 2xx.
+        """
+        try:
+            return await self._bounded(self._calls, call)
+        except AuthRejectedError as error:
+            if error.status == 401 and call.with_bearer:
+                self._on_unauthorized()
+            raise
+
+    async def _bounded(self, client: httpx.AsyncClient, call: Call) -> Answer:
+        url = call.url or self.base + call.path
+        where = f"{call.method} {redact_url(url)}"
+        try:
+            with trio.fail_after(call.within_s):
+                return await self._exchange(client, call, url, where)
+        except trio.TooSlowError as error:
+            raise RelayError(f"{where} took longer than {call.within_s:g} s") from error
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+            raise RelayError(f"{where}: no connection", sent=False) from error
+        except httpx.TimeoutException as error:
+            raise RelayError(f"{where}: no progress for {call.stall_s:g} s") from error
+        except (httpx.LocalProtocolError, httpx.InvalidURL, UnicodeError) as error:
+            raise RelayError(f"{where}: the request cannot be written", sent=False) from error
+        except httpx.HTTPError as error:
+            raise RelayError(f"{where}: {type(error).__name__}") from error
+
+    async def _exchange(
+        self, client: httpx.AsyncClient, call: Call, url: str, where: str
+    ) -> Answer:
+        request = client.build_request(
+            call.method,
+            url,
+            headers=self._headers(call),
+            content=call.content,
+            timeout=httpx.Timeout(connect=8.0, read=call.stall_s, write=call.stall_s, pool=8.0),
+        )
+        response = await client.send(request, stream=True)
+        try:
+            return await _read(response, call, where)
+        finally:
+            with trio.move_on_after(1.0, shield=True):
+                await response.aclose()
+
+    def _headers(self, call: Call) -> dict[str, str]:
+        headers = {
+            "User-Agent": self._user_agent,
+            "Accept": call.accept,
+            "Accept-Encoding": "identity",
+        }
+        if call.with_bearer:
+            headers["Authorization"] = f"Bearer {self._bearer()}"
+        if call.content is not None:
+            headers["Content-Type"] = "application/json"
+        if call.key:
+            headers["Idempotency-Key"] = call.key
+        return headers
+
+
+async def _read(response: httpx.Response, call: Call, where: str) -> Answer:
+    status = response.status_code
+    good = 200 <= status < 300
+    if response.headers.get("content-encoding", "identity") != "identity":
+        raise RelayError(f"{where} answered in an encoding nobody asked for", status=status)
+    limit = call.answer_bytes if good else ERROR_BYTES
+    body, whole = await _body(response, limit)
+    if good:
+        if not whole and not call.overflow:
+            raise RelayError(f"{where} answered more than {limit} bytes", status=status)
+        return Answer(
+            status=status,
+            body=body,
+            whole=whole,
+            mime=response.headers.get("content-type", ""),
+            echo=response.headers.get("idempotency-status", ""),
+        )
+    raise _refusal(response, body.decode("utf-8", "replace"), where)
+
+
+async def _body(response: httpx.Response, limit: int) -> tuple[bytes, bool]:
+    """At most ``limit`` bytes, and whether that was all.
+
+    Leaving the iterator early upsets httpx's inner generators, so an overflow cancels instead.
+    """
+    chunks: list[bytes] = []
+    size = 0
+    with trio.CancelScope() as reading:
+        async for chunk in response.aiter_raw():
+            size += len(chunk)
+            if size > limit:
+                reading.cancel()
+            else:
+                chunks.append(chunk)
+    return b"".join(chunks), size <= limit
+
+
+def _refusal(response: httpx.Response, body: str, where: str) -> RelayError:
+    status = response.status_code
+    if status in (401, 403):
+        return AuthRejectedError(f"{where} answered {status}", status=status, body=body)
+    if 300 <= status < 400:
+        target = redact_url(response.headers.get("location", ""))
+        return RelayError(f"{where} points elsewhere ({target}): not followed", status=status)
+    return RelayError(
+        f"{where} answered {status}",
+        status=status,
+        body=body,
+        retry_after_s=retry_after_s(response.headers.get("retry-after"), wall_now=time.time()),
+    )
+
+
+def _tls(base: str) -> ssl.SSLContext:
+    """System trust; without https nothing is loaded, and such a context would trust nobody."""
+    if urlsplit(base).scheme.lower() == "https":
+        return ssl.create_default_context()
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+def _client(context: ssl.SSLContext, *, connections: int) -> httpx.AsyncClient:
+    limits = httpx.Limits(  # equal, or httpx reuses nothing
+        max_connections=connections,
+        max_keepalive_connections=connections,
+        keepalive_expiry=KEEPALIVE_S,
+    )
+    return httpx.AsyncClient(verify=context, trust_env=False, limits=limits, http1=True)

@@ -1,0 +1,173 @@
+"""The poll loop: guard, poll, intake, and how long to wait (relay-wire.md §3.1, §6, §16).
+
+It waits for nothing but the relay: acks, answers, downloads and consumers run beside it, since the
+leases live only while it polls. One turn of the loop is one failure boundary; whatever goes wrong
+costs a delay and is said in the status before the wait.
+"""
+
+import logging
+import random
+from collections.abc import Callable
+
+import trio
+
+from agentconnect.core.errors import AuthRejectedError, RelayError, StoreUnreadableError
+from agentconnect.core.relay.cadence import (
+    LoopState,
+    LoopVerdict,
+    PollKind,
+    after_poll,
+    anti_spin_s,
+    jittered,
+)
+from agentconnect.core.relay.envelope import decode_batch
+from agentconnect.relay.auth import Bearer
+from agentconnect.relay.guard import GuardKeeper
+from agentconnect.relay.http import Http
+from agentconnect.relay.intake import Intake
+from agentconnect.relay.outbox import Outbox
+from agentconnect.relay.state import RelayState, StateBoard
+
+log = logging.getLogger("agentconnect.relay")
+
+POLL_WAIT_S = 25
+POLL_MARGIN_S = 10.0
+STANDBY_S = 15.0
+STORE_RETRY_S = 15.0
+SLICE_S = 15.0
+"""Waits are cut up with a look at the guard between: a long backoff is not a dead holder."""
+
+
+AUTH_SOON_S = (2.0, 8.0)
+"""Before the half minutes of an auth wait: one rejection may be an edge's hiccup."""
+
+
+class Poller:
+    """The only one that polls."""
+
+    def __init__(
+        self,
+        http: Http,
+        bearer: Bearer,
+        guard: GuardKeeper,
+        board: StateBoard,
+        outbox: Outbox,
+        *,
+        poll_wait_s: int = POLL_WAIT_S,
+        mono_now: Callable[[], float] = trio.current_time,
+        unit: Callable[[], float] = random.random,
+    ) -> None:
+        self._http = http
+        self._bearer = bearer
+        self._guard = guard
+        self._board = board
+        self._outbox = outbox
+        self._poll_wait_s = poll_wait_s
+        self._mono_now = mono_now
+        self._unit = unit
+        self._loop = LoopState()
+
+    async def claim(self) -> None:
+        """Return once this client holds the guard (or cannot tell)."""
+        while not await self._guard.check():
+            self._board.set(RelayState.STANDBY, recheck_s=STANDBY_S)
+            await trio.sleep(STANDBY_S)
+        self._board.set(RelayState.RECONNECTING)
+
+    async def run(self, intake: Intake) -> str:
+        """Poll until that is over for good; the sentence says why."""
+        while True:
+            if not await self._guard.check():
+                sentence = "another client took over the polling of this token"
+                self._board.set(RelayState.DISPLACED, error=sentence)
+                return sentence
+            began = self._mono_now()
+            try:
+                fresh = await self._turn(intake)
+            except AuthRejectedError as error:
+                sentence = await self._rejected(error)
+                if sentence:
+                    return sentence
+            except StoreUnreadableError as error:
+                await self._hold(RelayState.RECONNECTING, str(error), STORE_RETRY_S)
+            except RelayError as error:
+                await self._failed(error)
+            except Exception as error:
+                log.exception("a poll failed in a way nobody planned for")
+                await self._failed(RelayError(f"unexpected {type(error).__name__}"))
+            else:
+                await self._succeeded(began, fresh=fresh)
+
+    async def _turn(self, intake: Intake) -> bool:
+        """One poll and its batch; whether it brought anything new."""
+        answer = await self._http.poll(self._poll_wait_s, self._poll_wait_s + POLL_MARGIN_S)
+        batch = decode_batch(answer.body)
+        if batch.anomaly:
+            self._board.poll_anomalies += 1
+            raise RelayError("the poll's answer held no list of tasks", status=answer.status)
+        return await intake.take(batch)
+
+    def _judge(self, kind: PollKind, error: RelayError | None = None) -> LoopVerdict:
+        self._loop, verdict = after_poll(
+            self._loop,
+            kind,
+            mono_now=self._mono_now(),
+            has_file=self._bearer.token_file is not None,
+            retry_after_s=error.retry_after_s if error else None,
+        )
+        return verdict
+
+    async def _succeeded(self, began: float, *, fresh: bool) -> None:
+        self._judge(PollKind.OK)
+        self._outbox.resume()
+        self._board.healthy()
+        rest_s = anti_spin_s(self._mono_now() - began, empty=not fresh)
+        if rest_s:
+            await self._wait(rest_s)
+        else:
+            await trio.lowlevel.checkpoint()
+
+    async def _failed(self, error: RelayError) -> None:
+        verdict = self._judge(PollKind.FAILED, error)
+        sentence = str(error)
+        if error.status == 404:
+            sentence += ": the gateway address in the token is probably wrong"
+        wait_s = max(jittered(verdict.delay_s, self._unit()), error.retry_after_s or 0.0)
+        await self._hold(RelayState(verdict.state), sentence, wait_s)
+
+    async def _rejected(self, error: AuthRejectedError) -> str:
+        """Hold, look for a new secret, ask again; the sentence of the end, or ``""``."""
+        if await self._bearer.reload():
+            self._judge(PollKind.ROTATED)
+            self._board.set(RelayState.RECONNECTING)
+            return ""
+        verdict = self._judge(PollKind.REJECTED)
+        sentence = f"the relay rejects this token (HTTP {error.status})"
+        if verdict.stopped:
+            log.error("%s: giving up", sentence)
+            self._board.set(RelayState.FATAL, error=sentence)
+            return sentence
+        tries = self._loop.rejections
+        wait_s = AUTH_SOON_S[tries - 1] if tries <= len(AUTH_SOON_S) else verdict.delay_s
+        await self._hold(RelayState(verdict.state), sentence, wait_s)
+        return ""
+
+    async def _hold(self, state: RelayState, sentence: str, wait_s: float) -> None:
+        log.warning("poll: %s; again in %.1f s", sentence, wait_s)
+        self._board.set(state, error=sentence, backoff_s=wait_s)
+        await self._wait(wait_s)
+
+    async def _wait(self, seconds: float) -> None:
+        """Wait, showing signs of life; a new secret cuts it short."""
+        until = self._mono_now() + seconds
+        async with trio.open_nursery() as waiting:
+            waiting.start_soon(self._until_rotated, waiting.cancel_scope)
+            while (rest_s := until - self._mono_now()) > 0:
+                await trio.sleep(min(rest_s, SLICE_S))
+                if not await self._guard.check():
+                    break
+            waiting.cancel_scope.cancel()
+
+    async def _until_rotated(self, waiting: trio.CancelScope) -> None:
+        await self._bearer.wait_rotated()
+        waiting.cancel()

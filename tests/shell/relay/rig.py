@@ -1,0 +1,98 @@
+"""A relay client against the scriptable broker, with a journal on disk."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from agentconnect.core.relay.credential import build
+from agentconnect.core.task import Task
+from agentconnect.relay import Relay, RelayConfig, RelayStatus, open_relay
+from agentconnect.store.journal import Journal, open_journal
+from agentconnect.store.layout import Layout
+from tests.support.fake_broker import FakeBroker
+
+
+@dataclass
+class Rig:
+    """What a test looks at."""
+
+    relay: Relay
+    journal: Journal
+    layout: Layout
+    taken: list[Task] = field(default_factory=list)
+    statuses: list[RelayStatus] = field(default_factory=list)
+    failure: BaseException | None = None
+    changed: trio.Event = field(default_factory=trio.Event)
+
+    def hand_over(self, task: Task) -> None:
+        self.taken.append(task)
+        self.poke()
+
+    def poke(self) -> None:
+        self.changed.set()
+        self.changed = trio.Event()
+
+    async def tasks(self, count: int = 1) -> list[Task]:
+        """Wait for so many tasks."""
+        with trio.fail_after(20):
+            while len(self.taken) < count:
+                await self.changed.wait()
+        return self.taken
+
+    async def state(self, state: str) -> RelayStatus:
+        """Wait for a state of the client."""
+        with trio.fail_after(20):
+            while not any(status.state == state for status in self.statuses):
+                await self.changed.wait()
+        return next(status for status in reversed(self.statuses) if status.state == state)
+
+
+@asynccontextmanager
+async def running(
+    broker: FakeBroker, state_dir: Path, *, polling: bool = True, **config: Any
+) -> AsyncIterator[Rig]:
+    """The client with its poller and outbox, stopped with the context."""
+    layout = Layout(state_dir=state_dir)
+    layout.prepare()
+    credential = config.pop("credential", None) or build(token=f"{broker.base}|{broker.secret}")
+    settings = RelayConfig(
+        credential=credential,
+        status_path=layout.connection_status,
+        guard_path=layout.guard,
+        media_dir=layout.media,
+        **config,
+    )
+    statuses: list[RelayStatus] = []
+    holder: list[Rig] = []
+
+    def on_status(status: RelayStatus) -> None:
+        statuses.append(status)
+        for rig in holder:
+            rig.poke()
+
+    async with (
+        open_journal(layout.journal) as journal,
+        open_relay(settings, journal, on_status=on_status) as relay,
+        trio.open_nursery() as work,
+    ):
+        rig = Rig(relay, journal, layout, statuses=statuses)
+        holder.append(rig)
+
+        async def poll() -> None:
+            try:
+                await relay.take_tasks(rig.hand_over)
+            except Exception as error:  # the test looks at it
+                rig.failure = error
+                rig.poke()
+
+        work.start_soon(relay.post_results)
+        if polling:
+            work.start_soon(poll)
+        yield rig
+        work.cancel_scope.cancel()
