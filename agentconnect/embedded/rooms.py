@@ -236,8 +236,8 @@ def redact(tx: Tx, found: Message) -> None:
     log(tx, found.room_id, "redact", event_id=found.event_id, sender=found.sender)
 
 
-def mark_read(tx: Tx, room_id: str, user_id: str, seq: int) -> None:
-    """Move a reader's mark forward; their other windows hear of it."""
+def mark_read(tx: Tx, room_id: str, user_id: str, seq: int, *, tell: bool = True) -> None:
+    """Move a reader's mark forward; their other windows hear of it where that is news."""
     moved = tx.run(
         "UPDATE members SET read_seq = ? WHERE room_id = ? AND user_id = ? AND read_seq < ?",
         seq,
@@ -245,7 +245,7 @@ def mark_read(tx: Tx, room_id: str, user_id: str, seq: int) -> None:
         user_id,
         seq,
     )
-    if moved:
+    if moved and tell:
         log(tx, room_id, "read", sender=user_id, only_user=user_id)
 
 

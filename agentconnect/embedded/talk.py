@@ -6,9 +6,9 @@ Units of work over :mod:`rooms` and :mod:`tasks`; who is meant and at which tier
 
 from collections.abc import Sequence
 
+from agentconnect.core.relay.text_out import chunks
 from agentconnect.embedded import addressing, answers, concierge, ids, people, rooms, tasks
 from agentconnect.embedded.answers import Verdict
-from agentconnect.embedded.chunking import chunks
 from agentconnect.embedded.leases import State
 from agentconnect.embedded.records import Kind, Media, Member, Message, Room, TaskRow
 from agentconnect.embedded.store import Tx
@@ -43,7 +43,7 @@ def say(
     present = rooms.members(tx, room.room_id)
     me = next((m for m in present if m.user_id == sender), None)
     if me is not None and me.kind is Kind.PERSON:
-        rooms.mark_read(tx, room.room_id, sender, posted.seq)
+        rooms.mark_read(tx, room.room_id, sender, posted.seq, tell=False)
         _concierge(tx, room, present, me, body)
     asked = (
         ""
