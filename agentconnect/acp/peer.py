@@ -1,0 +1,246 @@
+"""JSON-RPC over two byte streams, both ways at once (stack.md §4, acp.md §2-§3).
+
+Notifications are handled inline, in wire order: a slow handler stops the reading and so, by the
+pipe, the agent. An answer of the agent settles its request at its place in that order. Requests of
+the agent run in bounded tasks of their own. One frame is written at a time, whole or not at all.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+import trio
+
+from agentconnect.core.acp import jsonrpc
+from agentconnect.core.acp.framing import LineReader
+from agentconnect.core.acp.jsonrpc import Notification, OpenCalls, Request, Response, Unusable
+from agentconnect.core.errors import AgentConnectError, AgentExitedError, PeerError
+
+log = logging.getLogger("agentconnect.acp")
+
+READ_BYTES = 65536
+WRITE_LIMIT_S = 60.0
+"""An agent that does not take one frame in this time is not reading: the connection is dead."""
+MAX_HANDLED = 64
+MAX_REQUESTS = 256
+"""Beyond ``MAX_HANDLED`` at once a request is refused; beyond this the connection ends."""
+
+
+class RequestRefused(AgentConnectError):
+    """A handler's way to answer a request of the agent with an error object."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Handler(Protocol):
+    """What is done with the agent's own messages."""
+
+    async def notified(self, method: str, params: msgspec.Raw) -> None:
+        """Handle one notification; unknown ones are ignored."""
+        ...
+
+    async def asked(self, method: str, params: msgspec.Raw) -> msgspec.Struct | None:
+        """Answer one request. Raises: RequestRefused."""
+        ...
+
+    def withdrawn(self, method: str) -> msgspec.Struct | None:
+        """The answer to a request that was cancelled; None: the protocol's error for it."""
+        ...
+
+
+class _Slot:
+    """One open request of ours."""
+
+    def __init__(self, on_settled: Callable[[], None] | None) -> None:
+        self.done = trio.Event()
+        self.on_settled = on_settled
+        self.result: msgspec.Raw = jsonrpc.NULL
+        self.error: Exception | None = None
+
+    def settle(self, result: msgspec.Raw, error: Exception | None) -> None:
+        self.result = result
+        self.error = error
+        if self.on_settled is not None:
+            self.on_settled()
+        self.done.set()
+
+
+class Peer:
+    """One connection. :meth:`run` reads until the stream ends; the rest may be used meanwhile."""
+
+    def __init__(
+        self, outgoing: trio.abc.SendStream, incoming: trio.abc.ReceiveStream, handler: Handler
+    ) -> None:
+        self._outgoing = outgoing
+        self._incoming = incoming
+        self._handler = handler
+        self._calls: OpenCalls[_Slot] = OpenCalls()
+        self._lock = trio.Lock()
+        self._asked: dict[bytes, tuple[str, trio.CancelScope]] = {}
+        self._running = 0
+        self._junk_said = False
+        self._failure: AgentConnectError | None = None
+
+    async def run(self) -> None:
+        """Read and dispatch until the agent closes its output.
+
+        Raises: PeerError when the connection cannot go on. Pending requests are settled by
+        :meth:`fail`, which the owner calls when it knows how the process ended.
+        """
+        lines = LineReader()
+        async with trio.open_nursery() as requests:
+            try:
+                while True:
+                    try:
+                        # each call is a checkpoint, so a flood starves nobody
+                        block = await self._incoming.receive_some(READ_BYTES)
+                    except (trio.BrokenResourceError, trio.ClosedResourceError):
+                        break
+                    if not block:
+                        break
+                    for line in lines.feed(block):
+                        await self._take(line, requests)
+                if rest := lines.finish():
+                    await self._take(rest, requests)
+            finally:
+                requests.cancel_scope.cancel()
+
+    async def request(
+        self,
+        method: str,
+        params: msgspec.Struct,
+        *,
+        on_sent: Callable[[], None] | None = None,
+        on_settled: Callable[[], None] | None = None,
+    ) -> msgspec.Raw:
+        """Ask and wait; ``on_sent`` runs when the frame is out, ``on_settled`` in wire order.
+
+        Raises: AgentError for an error object, AgentExitedError or PeerError when the connection
+        ended. Cancellation: the late answer is ignored.
+        """
+        if self._failure is not None:
+            raise self._failure
+        slot = _Slot(on_settled)
+        call_id = self._calls.open(slot)
+        try:
+            await self._write(jsonrpc.request(call_id, method, params), on_sent)
+            await slot.done.wait()
+        finally:
+            self._calls.take(call_id)
+        if slot.error is not None:
+            raise slot.error
+        return slot.result
+
+    async def notify(self, method: str, params: msgspec.Struct) -> None:
+        """Tell; a connection that is gone is not an error here."""
+        try:
+            await self._write(jsonrpc.notification(method, params))
+        except (AgentExitedError, PeerError):
+            log.debug("notification %s not sent: the agent is gone", method)
+
+    def withdraw(self, method: str) -> None:
+        """Answer every open request of this method as cancelled."""
+        for asked, scope in tuple(self._asked.values()):
+            if asked == method:
+                scope.cancel()
+
+    def fail(self, error: AgentConnectError) -> None:
+        """The connection is over: every open request ends with ``error``, later ones too."""
+        if self._failure is None:
+            self._failure = error
+        for slot in self._calls.drain():
+            slot.settle(jsonrpc.NULL, self._failure)
+
+    async def _take(self, line: bytes, requests: trio.Nursery) -> None:
+        for message in jsonrpc.decode(line):
+            match message:
+                case Notification(method="$/cancel_request", params=params):
+                    self._cancel_asked(params)
+                case Notification(method=method, params=params):
+                    await self._handler.notified(method, params)
+                case Response():
+                    self._settle(message)
+                case Request():
+                    self._running += 1
+                    if self._running > MAX_REQUESTS:
+                        raise PeerError("the agent asked too many questions at once")
+                    requests.start_soon(self._answer, message)
+                case Unusable(reason=reason):
+                    self._say_junk(reason, line)
+
+    def _settle(self, response: Response) -> None:
+        slot = self._calls.take(response.id)
+        if slot is None:
+            log.debug("answer %d belongs to no open request", response.id)
+            return
+        slot.settle(msgspec.Raw(bytes(response.result)), response.error)
+
+    def _cancel_asked(self, params: msgspec.Raw) -> None:
+        try:
+            key = bytes(msgspec.json.decode(params, type=_CancelRequest).request_id)
+        except jsonrpc.BAD_LINE:
+            return
+        if found := self._asked.get(key):
+            found[1].cancel()
+
+    async def _answer(self, request: Request) -> None:
+        try:
+            reply = await self._reply_to(request)
+            await self._write(reply)
+        except (AgentExitedError, PeerError):
+            log.debug("answer to %s not sent: the agent is gone", request.method)
+        finally:
+            self._running -= 1
+
+    async def _reply_to(self, request: Request) -> bytes:
+        if self._running > MAX_HANDLED:
+            return jsonrpc.error(request.id, jsonrpc.INTERNAL_ERROR, "Too many requests at once")
+        key = bytes(request.id)
+        with trio.CancelScope() as scope:
+            self._asked[key] = (request.method, scope)
+            try:
+                value = await self._handler.asked(request.method, request.params)
+                return jsonrpc.result(request.id, value)
+            except RequestRefused as refused:
+                return jsonrpc.error(request.id, refused.code, str(refused))
+            except Exception:
+                log.exception("answering %s failed", request.method)
+                return jsonrpc.error(request.id, jsonrpc.INTERNAL_ERROR, "Internal error")
+            finally:
+                self._asked.pop(key, None)
+        withdrawn = self._handler.withdrawn(request.method)
+        if withdrawn is not None:
+            return jsonrpc.result(request.id, withdrawn)
+        return jsonrpc.error(request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")
+
+    async def _write(self, frame: bytes, on_sent: Callable[[], None] | None = None) -> None:
+        """Write one frame whole, even when the caller is cancelled meanwhile."""
+        async with self._lock:
+            if self._failure is not None:
+                raise self._failure
+            with trio.CancelScope(
+                shield=True, deadline=trio.current_time() + WRITE_LIMIT_S
+            ) as scope:
+                try:
+                    await self._outgoing.send_all(frame)
+                except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+                    raise AgentExitedError("the agent no longer reads its input") from error
+            if scope.cancelled_caught:
+                self._failure = PeerError("the agent stopped reading its input")
+                await self._outgoing.aclose()
+                raise self._failure
+            if on_sent is not None:
+                on_sent()
+
+    def _say_junk(self, reason: str, line: bytes) -> None:
+        if self._junk_said:
+            return
+        self._junk_said = True
+        log.warning("the agent wrote something that is no message (%s): %r", reason, line[:200])
+
+
+class _CancelRequest(msgspec.Struct, rename="camel"):
+    request_id: msgspec.Raw

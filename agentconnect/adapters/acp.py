@@ -1,0 +1,155 @@
+"""Any agent that speaks the Agent Client Protocol over stdio (worker.md §8).
+
+Joins the pool of processes, the conversations by room and the record of them. Guests are not
+served: nothing here confines an agent, and a limit that only looks like one is not offered.
+"""
+
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import trio
+
+from agentconnect.adapters.acp_pool import START_LIMIT_S, AgentPool, Launch, Limits
+from agentconnect.adapters.acp_session import AcpSession, SessionSettings, Shared
+from agentconnect.adapters.childenv import child_environment
+from agentconnect.core.acp.jsonrpc import detail_of
+from agentconnect.core.errors import (
+    AgentConnectError,
+    AgentError,
+    AgentExitedError,
+    PreflightError,
+)
+from agentconnect.core.task import SessionKey
+from agentconnect.core.turns import wording_acp as wording
+from agentconnect.core.turns.session import SessionLimits
+from agentconnect.store.children import ChildrenFile
+from agentconnect.store.sessions import SessionStore
+
+
+class AcpSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of worker.md §3 that this adapter reads; ``command`` wins over ``preset``."""
+
+    cwd: str
+    command: tuple[str, ...] | None = None
+    preset: str = ""
+    mode: str = ""
+    keepalive_s: float = 300.0
+    max_idle: int = 8
+    spare: int = 1
+    execute: str = "refuse"
+    skip_auth_check: bool = False
+    session_turns: int = 20
+    session_idle_s: float = 3600.0
+    session_memory: bool = True
+    attachment_max_bytes: int = 10 * 1024 * 1024
+    secret_env: tuple[str, ...] = ()
+    """Further variables the agent must not see: those that channels name with ``*_env``."""
+
+
+class AcpAdapter:
+    """The adapter ``acp``. Start :meth:`run` before anything else is used."""
+
+    name = "acp"
+    serves_guests = False
+
+    def __init__(
+        self,
+        settings: AcpSettings,
+        *,
+        environment: Mapping[str, str],
+        store: SessionStore,
+        wall_clock: Callable[[], float],
+        children: ChildrenFile | None = None,
+        inline_dir: Path | None = None,
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._launch = Launch(
+            cwd=os.path.realpath(settings.cwd),
+            environment=child_environment(environment, settings.secret_env),
+            command=settings.command,
+            preset=settings.preset,
+        )
+        limits = Limits(
+            keepalive_s=settings.keepalive_s, max_idle=settings.max_idle, spare=settings.spare
+        )
+        self._pool = AgentPool(self._launch, limits, children)
+        preset = self._launch.known
+        self._session_settings = SessionSettings(
+            cwd=self._launch.cwd,
+            mode=settings.mode,
+            asking_mode=preset.asking_mode if preset else "",
+            login=preset.login if preset else "",
+            execute_allowed=settings.execute == "allow",
+            attachment_max_bytes=settings.attachment_max_bytes,
+            limits=SessionLimits(turns=settings.session_turns, idle_s=settings.session_idle_s),
+            inline_dir=inline_dir,
+        )
+        self._shared = Shared(wall_clock=wall_clock)
+        self._sessions: dict[SessionKey, AcpSession] = {}
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Hold every agent process until cancelled; then all of them end within seconds."""
+        await self._pool.run(task_status=task_status)
+
+    async def preflight(self) -> str:
+        """Start one agent as a turn would, ask it who it is, and keep it as the first spare.
+
+        Raises: PreflightError with what is wrong and how to mend it.
+        """
+        words = self._launch.words()
+        shown = " ".join(words)
+        try:
+            with trio.fail_after(START_LIMIT_S):
+                agent = await self._pool.start()
+        except trio.TooSlowError as error:
+            raise PreflightError(wording.start_timeout(shown, START_LIMIT_S)) from error
+        except PreflightError:
+            raise
+        except AgentExitedError as error:
+            raise PreflightError(
+                wording.would_not_start(shown, cause=str(error), stderr=error.stderr_tail)
+            ) from error
+        except AgentConnectError as error:
+            cause = detail_of(error) if isinstance(error, AgentError) else str(error)
+            raise PreflightError(wording.would_not_start(shown, cause=cause, stderr="")) from error
+        offered = [method.name or method.id for method in agent.info.auth_methods]
+        preset = self._launch.known
+        list_counts = preset is None or preset.auth_list_counts
+        if offered and list_counts and not self._settings.skip_auth_check:
+            agent.stop(quick=True)
+            raise PreflightError(wording.login_needed(preset.login if preset else "", offered))
+        self._pool.keep_as_spare(agent)
+        return wording.described(agent.info.name, agent.info.version)
+
+    @asynccontextmanager
+    async def session(self, key: SessionKey) -> AsyncIterator[AcpSession]:
+        """The conversation of ``key``; on leaving, its process stays warm or ends."""
+        session = self._sessions.get(key)
+        if session is None:
+            session = self._sessions[key] = AcpSession(
+                key,
+                settings=self._session_settings,
+                pool=self._pool,
+                store=self._store if self._settings.session_memory else None,
+                shared=self._shared,
+            )
+        session.users += 1
+        try:
+            yield session
+        finally:
+            session.users -= 1
+            await self._tidy(session)
+
+    async def _tidy(self, session: AcpSession) -> None:
+        with trio.CancelScope(shield=True):
+            if not session.users and session.key.room.startswith("task:"):
+                await session.retire()
+            elif self._settings.session_memory:
+                await self._store.flush()
+        idle = [k for k, s in self._sessions.items() if not s.users and not s.warm]
+        for key in idle:
+            del self._sessions[key]

@@ -1,0 +1,303 @@
+"""What one conversation hears from its agent, turned into our events (worker.md §8.6).
+
+Owns the gate: nothing passes before the prompt is out, nothing after its answer came, and nothing
+that carries an id of a replay or of an earlier turn. No ACP type goes past here.
+"""
+
+import base64
+import binascii
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import trio
+
+from agentconnect.acp import resolve_all
+from agentconnect.adapters.contract import Emit
+from agentconnect.core.acp.capture import Blocks, StaleIds, Step, Tools
+from agentconnect.core.acp.permission import (
+    Option,
+    Verdict,
+    is_command,
+    judge,
+    refusal,
+    targets,
+)
+from agentconnect.core.acp.updates import HISTORY, Block, Notified, Other, PlanList, Text, ToolPatch
+from agentconnect.core.turns import wording_acp as wording
+from agentconnect.core.turns.events import (
+    Action,
+    BlockSuperseded,
+    Event,
+    FileOffered,
+    MessageChunk,
+    Notice,
+    PermissionAsked,
+    Plan,
+    Thinking,
+    ToolFinished,
+    ToolRetitled,
+    ToolStarted,
+)
+
+log = logging.getLogger("agentconnect.adapters")
+
+QUIET_S = 0.25
+QUIET_CAP_S = 5.0
+"""A replay may go on after the answer to ``session/load``: wait for silence (acp.md §5)."""
+MAX_IMAGE_BYTES = 24 * 1024 * 1024
+
+_ACTIONS = {
+    "read": Action.READ,
+    "edit": Action.EDIT,
+    "delete": Action.EDIT,
+    "move": Action.EDIT,
+    "execute": Action.EXECUTE,
+    "search": Action.SEARCH,
+}
+_IMAGES = {
+    b"\x89PNG\r\n\x1a\n": "png",
+    b"\xff\xd8\xff": "jpg",
+    b"GIF87a": "gif",
+    b"GIF89a": "gif",
+}
+
+
+class _Turn:
+    """What belongs to one open turn and is forgotten with it."""
+
+    def __init__(self, emit: Emit, pictures: Path | None) -> None:
+        self.emit = emit
+        self.pictures = pictures
+        self.blocks = Blocks()
+        self.tools = Tools()
+        self.message_ids: dict[str, None] = {}
+        self.heard = False
+        self.images = 0
+
+
+class Conversation:
+    """The listener of one session, from before it is opened until its process ends."""
+
+    def __init__(self, *, cwd: str, execute_allowed: bool) -> None:
+        self.session_id = ""
+        self.cancelled = False
+        self.late = 0
+        """Updates that came too late for their turn and were dropped (design decision 13)."""
+        self.replayed = 0
+        self._cwd = cwd
+        self._execute_allowed = execute_allowed
+        self._stale = StaleIds()
+        self._turn: _Turn | None = None
+        self._heard_at = 0.0
+        self._late_said = False
+
+    # --- the gate ---------------------------------------------------------------------------
+
+    def opening(self) -> None:
+        """A session call is about to be written: what comes now is history."""
+        self._turn = None
+        self.replayed = 0
+
+    async def quiet(self) -> None:
+        """Return when the replay has fallen silent, at the latest after the cap."""
+        self._heard_at = trio.current_time()
+        with trio.move_on_after(QUIET_CAP_S):
+            while (  # noqa: ASYNC110 - silence is what is waited for
+                left := self._heard_at + QUIET_S - trio.current_time()
+            ) > 0:
+                await trio.sleep(left)
+
+    def open(self, emit: Emit, pictures: Path | None) -> Callable[[], None]:
+        """Prepare a turn; the returned callable lets updates through, once the prompt is out."""
+        self.cancelled = False
+        self._late_said = False
+        turn = _Turn(emit, pictures)
+
+        def begin() -> None:
+            self._turn = turn
+
+        return begin
+
+    def close(self) -> None:
+        """The turn's answer was read, in wire order: later updates belong to nobody."""
+        if self._turn is not None:
+            self._stale.add(self._turn.message_ids)
+            self._stale.add(self._turn.tools.ids())
+            self._turn = None
+
+    @property
+    def in_turn(self) -> bool:
+        return self._turn is not None
+
+    # --- updates (acp.agent.Listener) -------------------------------------------------------
+
+    async def updated(self, notified: Notified) -> None:
+        """One update, in wire order."""
+        update = notified.update
+        if self._turn is None:
+            self._outside_a_turn(update)
+            return
+        if notified.session_id != self.session_id or isinstance(update, Other):
+            return
+        if self._is_stale(update):
+            self._drop_late()
+            return
+        match update:
+            case Text(kind="agent_message_chunk"):
+                await self._said(self._turn, update)
+            case Text(kind="agent_thought_chunk", block=Block(text=text)) if text:
+                self._turn.emit(Thinking(text=text))
+            case Text():
+                return  # the person's own words: history, or an echo
+            case PlanList(entries=entries):
+                self._turn.emit(Plan(entries=entries))
+            case ToolPatch():
+                self._turn.blocks.tool()
+                for step in self._turn.tools.step(update):
+                    self._turn.emit(_event_of(step))
+
+    def _outside_a_turn(self, update: object) -> None:
+        self._heard_at = trio.current_time()
+        match update:
+            case Text(kind=kind, message_id=message_id):
+                self._stale.add([message_id])
+                self._count_history(kind)
+            case ToolPatch(tool_id=tool_id):
+                self._stale.add([tool_id])
+                self._count_history("tool_call")
+            case PlanList():
+                self._count_history("plan")
+            case _:
+                pass
+
+    def _count_history(self, kind: str) -> None:
+        if kind in HISTORY:
+            self.replayed += 1
+            self._drop_late()
+
+    def _drop_late(self) -> None:
+        self.late += 1
+        if not self._late_said and self.session_id:
+            self._late_said = True
+            log.info("updates outside a turn are dropped")
+
+    def _is_stale(self, update: object) -> bool:
+        match update:
+            case Text(message_id=each) | ToolPatch(tool_id=each):
+                return each in self._stale
+            case _:
+                return False
+
+    async def _said(self, turn: _Turn, update: Text) -> None:
+        block = update.block
+        if update.message_id is not None:
+            turn.message_ids[update.message_id] = None
+        match block.type:
+            case "text":
+                if block.text:
+                    placed = turn.blocks.chunk(block.text, update.message_id)
+                    turn.emit(MessageChunk(text=block.text, block=placed.block))
+                    for number in placed.superseded:
+                        turn.emit(BlockSuperseded(block=number))
+            case "resource_link":
+                for event in _link(block, turn.blocks):
+                    turn.emit(event)
+            case "image":
+                await self._picture(turn, block)
+            case other:
+                turn.emit(Notice(text=wording.inline_content_notice(other or "unknown")))
+
+    async def _picture(self, turn: _Turn, block: Block) -> None:
+        turn.images += 1
+        path = None
+        if turn.pictures is not None:
+            with trio.CancelScope(shield=True):  # bounded by the size; a half-written file is none
+                path = await trio.to_thread.run_sync(
+                    save_picture, turn.pictures, turn.images, block.data
+                )
+        if path is None:
+            turn.emit(Notice(text=wording.inline_content_notice(block.mime or "image")))
+        else:
+            turn.emit(FileOffered(path=path, name=Path(path).name))
+
+    # --- permission -------------------------------------------------------------------------
+
+    async def permission(
+        self, session_id: str, call: ToolPatch, options: Sequence[Option]
+    ) -> str | None:
+        """Judge one request by the working directory; None answers ``cancelled``."""
+        turn = self._turn
+        if turn is None or session_id != self.session_id:
+            return refusal(options)  # before the prompt or of another session: refused, not shown
+        if self.cancelled:
+            return None
+        known = turn.tools.known(call)
+        roots = (self._cwd,)
+        real = await trio.to_thread.run_sync(resolve_all, targets(known)[:1001], self._cwd)
+        if self.cancelled or self._turn is not turn:
+            return None
+        decision = judge(
+            known, options, roots=roots, real=real, execute_allowed=self._execute_allowed
+        )
+        command = decision.reason is Verdict.UNLOCATABLE and is_command(known)
+        turn.emit(
+            PermissionAsked(
+                title=decision.title,
+                allowed=decision.allowed,
+                reason=wording.permission_reason(
+                    "command" if command else decision.reason.value, decision.outside
+                ),
+                paths=decision.paths,
+            )
+        )
+        return decision.option_id
+
+
+def _event_of(step: Step) -> Event:
+    action = _ACTIONS.get(step.kind, Action.OTHER)
+    if step.finished:
+        return ToolFinished(tool_id=step.tool_id, title=step.title, failed=step.failed)
+    kind = ToolStarted if step.started else ToolRetitled
+    return kind(tool_id=step.tool_id, title=step.title, action=action)
+
+
+def _link(block: Block, blocks: Blocks) -> tuple[Event, ...]:
+    """A link becomes a file to send, text, or a word that it cannot be sent (worker.md §10.3)."""
+    try:
+        parts = urlsplit(block.uri)
+        path = unquote(parts.path, errors="strict")
+    except ValueError:
+        return (Notice(text=wording.link_notice(block.name, block.uri)),)
+    scheme = parts.scheme.lower()
+    if scheme == "file" and parts.netloc.lower() in ("", "localhost") and path:
+        return (FileOffered(path=path, name=block.name),)
+    if scheme in ("http", "https"):
+        text = wording.link_text(block.name, block.uri)
+        return (MessageChunk(text=text, block=blocks.alone()),)
+    return (Notice(text=wording.link_notice(block.name, block.uri)),)
+
+
+def save_picture(folder: Path, number: int, data: str) -> str | None:
+    """Write an inline picture below our own folder; None when it is none we post. Blocking."""
+    if len(data) > MAX_IMAGE_BYTES * 4 // 3 + 4:
+        return None
+    try:
+        picture = base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    kind = next((ext for magic, ext in _IMAGES.items() if picture.startswith(magic)), "")
+    if picture[:4] == b"RIFF" and picture[8:12] == b"WEBP":
+        kind = "webp"
+    if not kind or len(picture) > MAX_IMAGE_BYTES:
+        return None
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = folder / f"picture-{number}.{kind}"
+        path.touch(mode=0o600)
+        path.write_bytes(picture)
+    except OSError as error:
+        log.warning("an inline picture could not be kept: %s", error.strerror)
+        return None
+    return str(path)

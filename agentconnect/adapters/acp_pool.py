@@ -1,0 +1,246 @@
+"""Agent processes kept warm: idle ones by last use, and spares that have no session yet.
+
+Owns which process lives how long (design decision 1): an idle one is closed after the keep-alive or
+when there are too many, the least recently used first; a busy one is neither closed nor counted.
+Knows no room and no conversation. Its nursery is where every agent process lives.
+"""
+
+import logging
+import os
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+import trio
+
+from agentconnect.acp import PRESETS, Agent, Preset, Spawner, executable_found
+from agentconnect.core.errors import AgentConnectError, PreflightError
+from agentconnect.core.turns import wording_acp as wording
+from agentconnect.store.children import ChildrenFile
+
+log = logging.getLogger("agentconnect.adapters")
+
+START_LIMIT_S = 120.0
+"""``npx`` may have to download the agent first (worker.md §8.3)."""
+
+
+class Launch(msgspec.Struct, frozen=True, kw_only=True):
+    """Which agent is started, where and with what. ``command`` wins over ``preset``."""
+
+    cwd: str
+    environment: Mapping[str, str]
+    command: tuple[str, ...] | None = None
+    preset: str = ""
+
+    @property
+    def known(self) -> Preset | None:
+        """The preset that really runs; None for a command of the owner's."""
+        return None if self.command else PRESETS.get(self.preset.strip().lower())
+
+    def words(self) -> tuple[str, ...]:
+        """The command line. Raises: PreflightError with what to set."""
+        if self.command:
+            return self.command
+        if not self.preset.strip():
+            raise PreflightError(wording.no_agent(tuple(PRESETS)))
+        preset = self.known
+        if preset is None:
+            raise PreflightError(wording.unknown_preset(self.preset, tuple(PRESETS)))
+        return preset.command(self.environment.get("PATH", os.defpath))
+
+    def advice(self, word: str) -> str:
+        """What to say when ``word`` is not there."""
+        preset = self.known
+        return wording.not_found(
+            word, install=preset.install if preset else "", own_command=preset is None
+        )
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """How long and how many."""
+
+    keepalive_s: float = 300.0
+    max_idle: int = 8
+    spare: int = 1
+
+
+class AgentPool:
+    """Starts agents and decides when they end. Usable while :meth:`run` runs."""
+
+    def __init__(self, launch: Launch, limits: Limits, children: ChildrenFile | None) -> None:
+        self._launch = launch
+        self._limits = limits
+        self._children = children
+        self._children_lock = trio.Lock()
+        self._spawner = Spawner()
+        self._agents: trio.Nursery | None = None
+        self._idle: dict[Agent, trio.CancelScope] = {}
+        self._spares: dict[Agent, trio.CancelScope] = {}
+        self._filling = False
+
+    @property
+    def running(self) -> bool:
+        return self._agents is not None
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Hold the processes until cancelled; then all of them end, side by side."""
+        with self._spawner:
+            try:
+                async with trio.open_nursery() as agents:
+                    self._agents = agents
+                    task_status.started()
+                    await trio.sleep_forever()
+            finally:
+                self._agents = None
+
+    # --- starting ---------------------------------------------------------------------------
+
+    async def fresh(self) -> Agent:
+        """An initialised agent without a session: a spare, else a new one.
+
+        Raises: as :meth:`start`.
+        """
+        while self._spares:
+            agent, keeper = self._spares.popitem()
+            keeper.cancel()
+            if agent.usable:
+                self._fill()
+                return agent
+        agent = await self.start()
+        self._fill()
+        return agent
+
+    async def start(self) -> Agent:
+        """Spawn and initialise one agent.
+
+        Raises: PreflightError (not there, wrong version), AgentError, AgentExitedError, PeerError.
+        Cancellation: the process that was begun is ended.
+        """
+        agent = await self._spawn()
+        ready = False
+        try:
+            info = await agent.initialize()
+            ready = info.protocol_version == 1
+        finally:
+            if not ready:
+                agent.stop(quick=True)
+        if not ready:
+            raise PreflightError(wording.wrong_protocol(info.protocol_version))
+        return agent
+
+    async def _spawn(self) -> Agent:
+        assert self._agents is not None, "the pool is not running"
+        words = self._launch.words()
+        self._check(words[0])
+        agent = Agent(words, cwd=self._launch.cwd, env=self._launch.environment)
+        try:
+            await self._agents.start(self._live, agent)
+        except OSError as error:
+            cause = error.strerror or str(error)
+            raise PreflightError(
+                wording.would_not_start(words[0], cause=cause, stderr="")
+            ) from error
+        return agent
+
+    def _check(self, word: str) -> None:
+        """Say what is missing before the kernel does: a missing folder looks the same to it."""
+        path = self._launch.environment.get("PATH", os.defpath)
+        if not Path(self._launch.cwd).is_dir():
+            raise PreflightError(wording.cwd_missing(self._launch.cwd))
+        if not executable_found(word, path=path, cwd=self._launch.cwd):
+            raise PreflightError(self._launch.advice(word))
+
+    async def _live(
+        self, agent: Agent, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """The boundary of one process: its end is nobody else's."""
+        try:
+            await agent.live(self._spawner, self._remember, task_status=task_status)
+        except OSError:
+            if not agent.pid:
+                raise  # it never started: whoever asked for it is told
+            log.exception("agent %d ended badly", agent.pid)
+        except Exception:
+            log.exception("agent %d ended badly", agent.pid)
+        finally:
+            self._spares.pop(agent, None)
+            self._idle.pop(agent, None)
+            if agent.pid:
+                with trio.CancelScope(shield=True):
+                    await self._forget(agent.pid)
+
+    async def _remember(self, pid: int) -> None:
+        if self._children is not None:
+            async with self._children_lock:
+                await trio.to_thread.run_sync(self._children.add, pid)
+
+    async def _forget(self, pid: int) -> None:
+        if self._children is not None:
+            async with self._children_lock:
+                await trio.to_thread.run_sync(self._children.remove, pid)
+
+    # --- spares -----------------------------------------------------------------------------
+
+    def keep_as_spare(self, agent: Agent) -> None:
+        """Hold an initialised agent ready for the next conversation."""
+        if not self._limits.keepalive_s or len(self._spares) >= self._limits.spare:
+            agent.stop()
+            return
+        self._spares[agent] = self._expire(agent, self._spares)
+
+    def _fill(self) -> None:
+        """There is activity: keep the spares we have, and make the missing ones."""
+        for keeper in self._spares.values():
+            keeper.deadline = trio.current_time() + self._limits.keepalive_s
+        if self._agents is not None and not self._filling and self._limits.keepalive_s:
+            self._filling = True
+            self._agents.start_soon(self._make_spares)
+
+    async def _make_spares(self) -> None:
+        try:
+            while len(self._spares) < self._limits.spare:
+                with trio.move_on_after(START_LIMIT_S) as scope:
+                    self.keep_as_spare(await self.start())
+                if scope.cancelled_caught:
+                    log.warning("a spare agent did not start in %.0f s", START_LIMIT_S)
+                    return
+        except AgentConnectError as error:
+            log.warning("no spare agent: %s", error)
+        finally:
+            self._filling = False
+
+    # --- idle ones --------------------------------------------------------------------------
+
+    def park(self, agent: Agent) -> None:
+        """Its turn is over: it may be closed when nobody comes back."""
+        if not self._limits.keepalive_s or not self._limits.max_idle:
+            agent.stop()
+            return
+        self.unpark(agent)
+        self._idle[agent] = self._expire(agent, self._idle)
+        surplus = deque(self._idle)
+        while len(self._idle) > self._limits.max_idle:
+            oldest = surplus.popleft()
+            self._idle.pop(oldest).cancel()
+            oldest.stop()
+
+    def unpark(self, agent: Agent) -> None:
+        """It is in use again."""
+        if keeper := self._idle.pop(agent, None):
+            keeper.cancel()
+
+    def _expire(self, agent: Agent, among: dict[Agent, trio.CancelScope]) -> trio.CancelScope:
+        assert self._agents is not None
+        keeper = trio.CancelScope(deadline=trio.current_time() + self._limits.keepalive_s)
+        self._agents.start_soon(self._wait_out, agent, among, keeper)
+        return keeper
+
+    async def _wait_out(
+        self, agent: Agent, among: dict[Agent, trio.CancelScope], keeper: trio.CancelScope
+    ) -> None:
+        with keeper:
+            await agent.gone()
+        if among.get(agent) is keeper:  # nobody took it: its time is over
+            del among[agent]
+            agent.stop()

@@ -1,0 +1,331 @@
+"""One conversation with an ACP agent: opened or continued, prompted, ended (worker.md §8.4, §12).
+
+Owns the process of its room while that is warm. A turn never raises for what the agent did; only
+cancellation passes through, and then the process is ended, since what it was told is unknown.
+"""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import trio
+
+from agentconnect.acp import Agent, Opened, attach
+from agentconnect.adapters import acp_endings as endings
+from agentconnect.adapters.acp_conversation import Conversation
+from agentconnect.adapters.acp_pool import AgentPool
+from agentconnect.adapters.contract import Emit, TurnContext
+from agentconnect.core.acp.jsonrpc import METHOD_NOT_FOUND, detail_of
+from agentconnect.core.errors import AgentConnectError, AgentError, PeerError
+from agentconnect.core.task import SessionId, SessionKey
+from agentconnect.core.turns import session as sessions
+from agentconnect.core.turns import wording_acp as wording
+from agentconnect.core.turns.events import Done, Notice, Reason
+from agentconnect.core.turns.session import SessionLimits, SessionRecord
+from agentconnect.store.sessions import SessionStore
+
+log = logging.getLogger("agentconnect.adapters")
+
+
+class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What all conversations of one adapter share. ``cwd`` is absolute and resolved."""
+
+    cwd: str
+    mode: str = ""
+    asking_mode: str = ""
+    login: str = ""
+    execute_allowed: bool = False
+    attachment_max_bytes: int = 10 * 1024 * 1024
+    limits: SessionLimits = SessionLimits()
+    inline_dir: Path | None = None
+
+
+class Shared(msgspec.Struct, kw_only=True):
+    """What the conversations of one run tell each other."""
+
+    wall_clock: Callable[[], float]
+    resume_broken: bool = False
+    load_missing_said: set[SessionKey] = msgspec.field(default_factory=set)
+
+
+class _ModeMissingError(AgentConnectError):
+    """The configured mode is not offered: that turn fails with its sentence."""
+
+
+class AcpSession:
+    """The conversation of one key. ``store`` is None where memory is off."""
+
+    def __init__(
+        self,
+        key: SessionKey,
+        *,
+        settings: SessionSettings,
+        pool: AgentPool,
+        store: SessionStore | None,
+        shared: Shared,
+    ) -> None:
+        self.key = key
+        self.users = 0
+        self._settings = settings
+        self._pool = pool
+        self._store = store
+        self._shared = shared
+        self._agent: Agent | None = None
+        self._conversation: Conversation | None = None
+        self._one_turn = trio.Lock()
+        self._running = False
+        self._interrupted = False
+        self._prompting = False
+
+    @property
+    def warm(self) -> bool:
+        """It has a process that could be prompted."""
+        return self._agent is not None and self._agent.usable
+
+    @property
+    def pid(self) -> int:
+        """The warm process; 0 when there is none."""
+        return self._agent.pid if self._agent is not None and self._agent.usable else 0
+
+    # --- the contract -----------------------------------------------------------------------
+
+    async def turn(self, ctx: TurnContext, emit: Emit) -> Done:
+        """Run one turn to its end; every ending is a value."""
+        async with self._one_turn:
+            self._interrupted = False
+            self._running = True
+            settled = False
+            try:
+                if self._agent is not None:
+                    self._pool.unpark(self._agent)
+                done = await self._turn(ctx, emit)
+                settled = True
+                return done
+            finally:
+                self._running = False
+                self._prompting = False
+                self._after(settled=settled)
+
+    async def interrupt(self) -> None:
+        """Stop the running turn: ``session/cancel``, or no prompt at all when none was sent."""
+        if not self._running or self._interrupted:
+            return
+        self._interrupted = True
+        if self._prompting and self._agent is not None and self._conversation is not None:
+            self._conversation.cancelled = True
+            await self._agent.cancel(self._conversation.session_id)
+
+    async def kill(self) -> None:
+        """End its process group now."""
+        agent = self._agent
+        if agent is not None:
+            agent.stop(quick=True)
+            with trio.CancelScope(shield=True):
+                await agent.gone()
+
+    async def retire(self) -> None:
+        """The conversation is over for good: forget it and end its process."""
+        self._let_go()
+        if self._store is not None:
+            await self._store.forget(self.key)
+
+    # --- one turn ---------------------------------------------------------------------------
+
+    def _after(self, *, settled: bool) -> None:
+        agent = self._agent
+        if agent is None:
+            return
+        if not settled:  # cancelled from outside: nobody knows how far the agent is
+            agent.stop(quick=True)
+            self._agent = None
+        elif self._store is None:
+            self._let_go()
+        elif agent.usable:
+            self._pool.park(agent)
+        else:
+            self._agent = None
+
+    async def _turn(self, ctx: TurnContext, emit: Emit) -> Done:
+        stored = False
+        try:
+            agent, conversation = await self._opened(emit)
+            if self._interrupted:
+                return Done(reason=Reason.CANCELLED)
+            await self._count_attempt(conversation)
+            stored = self._store is not None
+            return await self._prompt(agent, conversation, ctx, emit)
+        except _ModeMissingError as error:
+            self._let_go()
+            return Done(reason=Reason.FAILED, note=str(error))
+        except AgentConnectError as error:
+            return self._failed(error, stored=stored)
+
+    def _failed(self, error: AgentConnectError, *, stored: bool) -> Done:
+        if self._interrupted:
+            return Done(reason=Reason.CANCELLED)  # an error after our cancel is the cancel's end
+        agent = self._agent
+        offered = tuple(m.name or m.id for m in agent.info.auth_methods) if agent else ()
+        if endings.is_auth(error) or endings.lost_session(error) or isinstance(error, PeerError):
+            self._let_go()
+        resumable = stored or (self._store is not None and self._store.get(self.key) is not None)
+        return endings.failed(
+            error, resumable=resumable, login=self._settings.login, offered=offered
+        )
+
+    async def _prompt(
+        self, agent: Agent, conversation: Conversation, ctx: TurnContext, emit: Emit
+    ) -> Done:
+        files = await attach(
+            ctx.task.attachments, agent.info.accepts, self._settings.attachment_max_bytes
+        )
+        if files.unsent:
+            lines = [(item.label, item.mime, item.reason) for item in files.unsent]
+            emit(Notice(text=wording.unsent_files_notice(lines, files.accepts)))
+        if self._interrupted:
+            return Done(reason=Reason.CANCELLED)
+        framing = wording.framing(
+            sender=ctx.task.sender_name,
+            room=ctx.task.room_name,
+            cwd=self._settings.cwd,
+            files=files.labels,
+            unread=[item.label for item in files.unsent],
+        )
+        inline = self._settings.inline_dir
+        begin = conversation.open(emit, inline / ctx.task.id if inline else None)
+        self._prompting = True
+        try:
+            stop_reason = await agent.prompt(
+                conversation.session_id,
+                f"{framing}\n\n{ctx.prompt}",
+                files.blocks,
+                on_sent=begin,
+                on_settled=conversation.close,
+            )
+        finally:
+            self._prompting = False
+            conversation.close()
+        await self._note_end()
+        return endings.stopped(stop_reason, by_us=self._interrupted)
+
+    async def _count_attempt(self, conversation: Conversation) -> None:
+        """Record, then act: a turn that crashes still counts."""
+        if self._store is None:
+            return
+        known = self._store.get(self.key) or SessionRecord(
+            key=self.key,
+            session_id=SessionId(conversation.session_id),
+            cwd=self._settings.cwd,
+        )
+        await self._store.put(sessions.attempt(known, self._shared.wall_clock()))
+
+    async def _note_end(self) -> None:
+        if self._store is not None and (record := self._store.get(self.key)):
+            self._store.note(sessions.touched(record, self._shared.wall_clock()))
+
+    # --- opening ----------------------------------------------------------------------------
+
+    async def _opened(self, emit: Emit) -> tuple[Agent, Conversation]:
+        """The agent with this conversation open: warm, reopened or fresh."""
+        record = await self._usable_record(emit)
+        agent, conversation = self._agent, self._conversation
+        if agent is not None and conversation is not None:
+            if record and agent.usable and conversation.session_id == record.session_id:
+                return agent, conversation
+            self._let_go()
+        agent = await self._pool.fresh()
+        conversation = Conversation(
+            cwd=self._settings.cwd, execute_allowed=self._settings.execute_allowed
+        )
+        self._agent, self._conversation = agent, conversation
+        agent.listener = conversation
+        if record is not None and await self._reopened(agent, conversation, record, emit):
+            return agent, conversation
+        conversation.opening()
+        opened = await agent.new_session(self._settings.cwd)
+        conversation.session_id = opened.session_id
+        await self._set_mode(agent, opened)
+        return agent, conversation
+
+    async def _usable_record(self, emit: Emit) -> SessionRecord | None:
+        if self._store is None:
+            return None
+        record = self._store.get(self.key)
+        if record is None:
+            return None
+        limits, now = self._settings.limits, self._shared.wall_clock()
+        why = sessions.retired(record, limits, cwd=self._settings.cwd, wall_now=now)
+        if why is None:
+            return record
+        await self.retire()
+        idle_s = now - record.updated_at
+        emit(Notice(text=wording.retired_notice(why, turns=limits.turns, idle_s=idle_s)))
+        return None
+
+    async def _reopened(
+        self, agent: Agent, conversation: Conversation, record: SessionRecord, emit: Emit
+    ) -> bool:
+        """Continue the stored conversation; False (announced) when the agent does not."""
+        assert self._store is not None
+        resume = agent.info.can_resume and not self._shared.resume_broken
+        conversation.session_id = record.session_id
+        for by_resume in (True, False):
+            if not (resume if by_resume else agent.info.can_load):
+                continue
+            conversation.opening()
+            try:
+                opened = await agent.reopen(record.session_id, self._settings.cwd, resume=by_resume)
+            except AgentError as error:
+                if endings.is_auth(error):
+                    raise
+                if by_resume and error.code == METHOD_NOT_FOUND:
+                    self._shared.resume_broken = True
+                    continue
+                return await self._lost(wording.refused_notice(detail_of(error)), emit)
+            await self._set_mode(agent, opened)
+            if not by_resume:
+                await conversation.quiet()
+                if not conversation.replayed and record.turns:
+                    return await self._lost(wording.empty_notice(), emit)
+            return True
+        if self.key in self._shared.load_missing_said:
+            return await self._lost("", emit)
+        self._shared.load_missing_said.add(self.key)
+        return await self._lost(wording.cannot_load_notice(), emit)
+
+    async def _lost(self, notice: str, emit: Emit) -> bool:
+        assert self._store is not None
+        await self._store.forget(self.key)
+        if notice:
+            emit(Notice(text=notice))
+        return False
+
+    async def _set_mode(self, agent: Agent, opened: Opened) -> None:
+        """Put the session into the mode that is due, where it is not in it (acp.md §5).
+
+        Raises: _ModeMissingError or AgentError for a mode of the settings; a preset's own costs one
+        line in the log.
+        """
+        modes = opened.modes
+        wanted = self._settings.mode or self._settings.asking_mode
+        if not wanted or modes.current == wanted:
+            return
+        if modes.offered and wanted not in modes.offered:
+            if self._settings.mode:
+                raise _ModeMissingError(wording.mode_missing(wanted, modes.offered))
+            log.warning("the agent offers no mode %s: it may act without asking", wanted)
+            return
+        try:
+            await agent.set_mode(opened.session_id, wanted, modes.config_id)
+        except AgentError as error:
+            if self._settings.mode or endings.is_auth(error):
+                raise
+            log.warning("the mode %s was refused: %s", wanted, detail_of(error))
+
+    def _let_go(self) -> None:
+        """Its process has no more to do here."""
+        if self._agent is not None:
+            self._pool.unpark(self._agent)
+            self._agent.stop()
+        self._agent = None
+        self._conversation = None
