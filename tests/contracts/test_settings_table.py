@@ -5,12 +5,22 @@ import subprocess
 import sys
 from pathlib import Path
 
-from agentconnect.config.settings import Settings
+from agentconnect.adapters.childenv import child_environment
+from agentconnect.config.settings import Settings, secret_names
 from agentconnect.config.table import NAMES, RETIRED, TABLE
 
 _NAME = re.compile(r"\b(?:AGENT_CONNECT_[A-Z_]+|REMOTE_TASK_[A-Z_]+|OLLAMA_HOST)\b")
-#: Named in the code as families or by other programs' reference, not read as settings.
-_NOT_READ = frozenset({"AGENT_CONNECT_", "REMOTE_TASK_", "OLLAMA_HOST"})
+#: Named in the code and not read: the families of the config file, and secrets of later settings,
+#: which an agent's environment must not hold even today.
+_NOT_READ = frozenset(
+    {
+        "AGENT_CONNECT_",
+        "REMOTE_TASK_",
+        "OLLAMA_HOST",
+        "AGENT_CONNECT_ACP_TOKEN",
+        "AGENT_CONNECT_DAEMON_TOKEN",
+    }
+)
 
 
 def test_the_fields_are_those_of_the_table() -> None:
@@ -55,3 +65,9 @@ def test_only_config_and_the_command_line_read_the_environment(repo_root: Path) 
 def test_the_readme_leads_to_the_settings(repo_root: Path) -> None:
     """A reader of the README finds the table."""
     assert "docs/settings.md" in (repo_root / "README.md").read_text(encoding="utf-8")
+
+
+def test_no_secret_setting_reaches_an_agent() -> None:
+    """What the table calls secret is cut from the environment of every child."""
+    given = {**dict.fromkeys(secret_names(), "s3cret"), "PATH": "/bin"}
+    assert {"PATH": "/bin"} == child_environment(given)
