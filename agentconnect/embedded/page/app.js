@@ -6,7 +6,7 @@ import { confirmDialog, toast } from "./dialog.js";
 import { byId, h } from "./dom.js";
 import { Extras } from "./extras.js";
 import { Forms } from "./forms.js";
-import { showGate, takeTokenFromAddress } from "./gate.js";
+import { clearAddress, showGate, tokenIn } from "./gate.js";
 import { openHelp } from "./help.js";
 import { Live } from "./live.js";
 import { Outbox } from "./outbox.js";
@@ -19,7 +19,7 @@ import { AWAY, SIGNED_OUT } from "./words.js";
 
 const STATE_PAUSE_MS = 150; // events come in groups; one look at the state serves them all
 const RETRY_MS = 1500;
-const CONTENT_EVENTS = new Set(["message", "edit", "reaction", "redact"]);
+const CONTENT_EVENTS = new Set(["message", "edit", "react", "reaction", "redact"]);
 
 class Page {
   constructor() {
@@ -45,7 +45,7 @@ class Page {
       open: (roomId) => this.go(roomId),
       createRoom: this.forms.createRoom,
       startDm: this.forms.startDm,
-      concierge: () => this.try(this.forms.message(`@sutando-concierge:${this.store.domain}`)),
+      concierge: () => this.try(this.forms.message(this.store.concierge)),
       help: openHelp,
       signOut: () => this.signOut(),
     });
@@ -80,24 +80,22 @@ class Page {
 
   /** Comes in: by the link's token if there is one, else by the cookie of an earlier visit. */
   async start() {
-    const token = takeTokenFromAddress();
+    const token = tokenIn(location.hash);
     try {
       if (token) await this.api.login(token);
+      clearAddress(); // only now: a reload before this moment must not lose the way in
       await this.enter();
     } catch (error) {
+      if (error.status === undefined) throw error;
       if (error.passing) {
         this.showLink(true);
-        setTimeout(() => this.startAgain(token), RETRY_MS);
+        setTimeout(() => this.start(), RETRY_MS);
       } else {
+        clearAddress();
         const sentence = error.status === 401 && !token ? "Open your own link to come in." : error.message;
         showGate(sentence, (pasted) => this.login(pasted));
       }
     }
-  }
-
-  startAgain(token) {
-    if (token) history.replaceState(null, "", `#k=${encodeURIComponent(token)}`);
-    this.start();
   }
 
   async login(token) {
@@ -219,6 +217,8 @@ class Page {
     if (CONTENT_EVENTS.has(type)) {
       if (data.message) this.messageCame(type, data.room_id, data.message);
       else this.try(this.fetchRoom(data.room_id));
+    } else if (type === "presence" && data.user_id) {
+      this.store.setPresence(data.user_id, data.online);
     } else {
       this.refreshSoon();
     }

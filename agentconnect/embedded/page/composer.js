@@ -52,7 +52,7 @@ export class Composer {
     if (!room) return;
     const agents = this.store.agentsIn(room);
     const name = roomName(room, this.store);
-    this.field.placeholder = room.kind !== "dm" && agents.length === 1 ? `Ask ${agents[0].name}, or write to #${name}` : `Write to ${room.kind === "dm" ? name : `#${name}`}`;
+    this.field.placeholder = room.kind !== "dm" && agents.length === 1 ? `Ask ${agents[0].name}` : `Write to ${room.kind === "dm" ? name : `#${name}`}`;
   }
 
   focus() {

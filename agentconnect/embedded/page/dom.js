@@ -76,7 +76,9 @@ const KEPT = new Set(("A B BLOCKQUOTE BR CODE DEL DIV EM H1 H2 H3 H4 H5 H6 HR I 
  * the same, so that a mistake there could not become a hole here.
  */
 export function rendered(html) {
-  const parsed = new DOMParser().parseFromString(html, "text/html");
+  // A table's alignment comes as a style, which our own policy would refuse (and report) in parsing.
+  const plain = html.replace(/ style="text-align:(left|center|right)"/g, ' align="$1"');
+  const parsed = new DOMParser().parseFromString(plain, "text/html");
   const out = document.createDocumentFragment();
   for (const node of parsed.body.childNodes) copyInto(out, node);
   return out;
@@ -88,6 +90,7 @@ function copyInto(parent, node) {
   } else if (node.nodeType === Node.ELEMENT_NODE && KEPT.has(node.tagName)) {
     const el = document.createElement(node.tagName);
     if (node.tagName === "A") linkOf(el, node.getAttribute("href") ?? "");
+    if (node.hasAttribute("align")) el.setAttribute("align", node.getAttribute("align"));
     if (node.tagName === "OL" && node.hasAttribute("start")) el.setAttribute("start", node.getAttribute("start"));
     for (const child of node.childNodes) copyInto(el, child);
     parent.append(el);

@@ -139,7 +139,7 @@ export class Forms {
 
   startDm = () => {
     const { store } = this;
-    const concierge = { user_id: `@sutando-concierge:${store.domain}`, name: "Concierge", kind: "concierge" };
+    const concierge = { user_id: store.concierge, name: "Concierge", kind: "concierge" };
     const others = [
       concierge,
       ...store.agents.map((agent) => ({ ...agent, kind: "agent" })),

@@ -9,10 +9,8 @@ export function tokenIn(text) {
 }
 
 /** Takes the token out of the address bar, so that it is in no history and on no screenshot. */
-export function takeTokenFromAddress() {
-  const token = tokenIn(location.hash);
-  if (token) history.replaceState(null, "", location.pathname);
-  return token;
+export function clearAddress() {
+  if (tokenIn(location.hash)) history.replaceState(null, "", location.pathname);
 }
 
 export function showGate(sentence, onToken) {

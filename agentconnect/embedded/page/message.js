@@ -2,7 +2,7 @@
 
 import { h, icon, iconButton, rendered } from "./dom.js";
 import { isRunning, liveParts } from "./timeline-data.js";
-import { clock, fullTime, sizeOf } from "./words.js";
+import { clock, fullTime, shortClock, sizeOf } from "./words.js";
 import { openFile, openImage, isImage, isReadable } from "./viewer.js";
 
 const EARLIER_STEPS = 3;
@@ -59,7 +59,7 @@ export class MessageView {
   }
 
   #gutter(message, grouped) {
-    if (grouped) return h("time", { datetime: iso(message.ts), title: fullTime(message.ts), "aria-hidden": "true" }, clock(message.ts));
+    if (grouped) return h("time", { datetime: iso(message.ts), title: fullTime(message.ts), "aria-hidden": "true" }, shortClock(message.ts));
     return avatar(message.sender, message.sender_name, this.#byAgent(message));
   }
 
@@ -215,7 +215,7 @@ function markMentions(content, store, roomId) {
     if (pieces.length === 1) continue;
     text.replaceWith(...pieces.map((piece) => {
       const member = members.find((one) => one.user_id === piece);
-      const own = piece === store.me.user_id ? " me" : "";
+      const own = piece === store.me.user_id ? " mine" : "";
       return member ? h("span", { class: `mention${own}`, title: piece }, `@${member.name}`) : piece;
     }));
   }

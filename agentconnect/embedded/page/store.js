@@ -29,6 +29,7 @@ export class Store {
   takeState(state) {
     this.me = state.me;
     this.domain = state.domain;
+    this.concierge = state.concierge || `@sutando-concierge:${state.domain}`;
     this.rooms = new Map(state.rooms.map((room) => [room.room_id, room]));
     this.agents = state.agents ?? [];
     this.people = state.people ?? [];
@@ -37,6 +38,12 @@ export class Store {
       if (!this.rooms.has(roomId)) this.timelines.delete(roomId);
     }
     if (this.current !== null && !this.rooms.has(this.current)) this.open(null);
+    this.emit("rooms");
+  }
+
+  setPresence(userId, online) {
+    const everywhere = [...this.rooms.values()].flatMap((room) => room.members);
+    for (const one of [...everywhere, ...this.agents]) if (one.user_id === userId) one.online = online;
     this.emit("rooms");
   }
 

@@ -37,6 +37,9 @@ const dayYear = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "lon
 const whole = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "medium" });
 
 export const clock = (ts) => timeOnly.format(ts);
+/** Without AM or PM, for the narrow margin beside a message. */
+export const shortClock = (ts) => timeOnly.formatToParts(ts).filter((part) => part.type !== "dayPeriod")
+  .map((part) => part.value).join("").trim();
 export const fullTime = (ts) => whole.format(ts);
 
 export const dayKey = (ts) => new Date(ts).toDateString();
