@@ -88,3 +88,10 @@ class AgentExitedError(AgentConnectError):
 
 class StoreUnreadableError(AgentConnectError):
     """A must-not-lose file cannot be read: fail closed, retry, never take it for empty."""
+
+
+def first_cause(error: BaseException) -> BaseException:
+    """The first real error inside any number of exception groups: what is said to a person."""
+    while isinstance(error, BaseExceptionGroup) and error.exceptions:
+        error = error.exceptions[0]
+    return error

@@ -41,7 +41,7 @@ class _Text(_Line):
 
 
 class _Json(_Line):
-    """One JSON object a line: ``ts`` (seconds), ``level``, ``logger``, ``message`` and the facts."""
+    """One JSON object a line: ``ts`` (s), ``level``, ``logger``, ``message`` and the facts."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {

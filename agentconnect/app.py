@@ -1,0 +1,148 @@
+"""The map: every long-lived nursery of the worker and the order in which it stops.
+
+Owns the tree of design.md §3; the parts are made in ``wiring``. Stop: intake first, then each turn
+by its own deadline, then the agents, then the results, under budgets that fit in 45 s together.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+
+import trio
+
+from agentconnect import wiring
+from agentconnect.adapters.contract import Adapter
+from agentconnect.config.settings import LoadedSettings
+from agentconnect.core.errors import AgentConnectError, first_cause
+from agentconnect.relay import Relay, open_relay
+from agentconnect.status.notify import Notifier
+from agentconnect.status.writer import StatusWriter
+from agentconnect.stopping import Stop, watch_signals
+from agentconnect.store.journal import Journal, open_journal
+from agentconnect.store.lock import WorkspaceLock
+from agentconnect.turns.desk import Desk
+
+log = logging.getLogger("agentconnect")
+
+TURN_GRACE_S = 10.0
+WORK_BUDGET_S = 20.0
+RESULTS_BUDGET_S = 10.0
+
+Say = Callable[[str], None]
+Ready = Callable[[], Awaitable[None]]
+
+
+async def run_worker(
+    loaded: LoadedSettings, stop: Stop, *, say: Say, ready: Ready | None = None
+) -> int:
+    """Run the worker until it is asked to stop; the exit code (128 + n after a second signal).
+
+    Raises: AgentConnectError with the sentence to say: settings, preflight, lock, relay.
+    """
+    wiring.start_logging(loaded)
+    layout = wiring.layout(loaded.settings)
+    with WorkspaceLock.acquire(layout.lock):
+        status = wiring.status_writer(loaded.settings, layout)
+        notifier = wiring.notifier(loaded.environment)
+        worker = _Worker(loaded, stop, status, notifier, say, ready)
+        try:
+            async with trio.open_nursery() as root:
+                await root.start(status.run)
+                await root.start(watch_signals, stop, root.cancel_scope)
+                await worker.serve(root)
+                root.cancel_scope.cancel(reason="all is done")
+            status.state("stopped", stop.detail)
+        except Exception as error:  # noqa: BLE001 - said in the status file, then raised
+            status.state("error", wiring.sentence(error))
+            raise first_cause(error) from None
+        finally:
+            status.write_now()
+            notifier.close()
+    return 128 + stop.second_signal if stop.second_signal else 0
+
+
+class _Worker:
+    """One run: the nurseries below the root, outermost first."""
+
+    def __init__(
+        self,
+        loaded: LoadedSettings,
+        stop: Stop,
+        status: StatusWriter,
+        notifier: Notifier,
+        say: Say,
+        ready: Ready | None,
+    ) -> None:
+        self.loaded = loaded
+        self.stop = stop
+        self.status = status
+        self.notifier = notifier
+        self.say = say
+        self.ready = ready
+
+    async def serve(self, root: trio.Nursery) -> None:
+        """Start-up in the order of worker.md §4, then results > agents > work > intake."""
+        layout = wiring.layout(self.loaded.settings)
+        parts = await wiring.parts(self.loaded, layout, self.status, self.say)
+        root.start_soon(self.notifier.run, lambda: True)
+        async with (
+            open_journal(layout.journal) as journal,
+            open_relay(parts.relay, journal, on_status=self.status.relay) as relay,
+        ):
+            self.status.relay(relay.snapshot())
+            wiring.warn_dropped_roots(relay.dropped_roots)
+            async with trio.open_nursery() as results:
+                results.start_soon(relay.post_results)
+                await self._agents(parts, relay, journal)
+                relay.close_results()
+                results.cancel_scope.deadline = trio.current_time() + RESULTS_BUDGET_S
+        if self.stop.error is not None:
+            raise self.stop.error
+
+    async def _agents(self, parts: wiring.Parts, relay: Relay, journal: Journal) -> None:
+        """The agent processes: they outlive every turn, and end before the results do."""
+        async with trio.open_nursery() as agents:
+            await agents.start(parts.adapter.run)
+            async with self.stop.cuts():
+                await self._preflight(parts.adapter)
+            if not self.stop.asked:
+                await self._work(parts, relay, journal)
+            agents.cancel_scope.cancel(reason="the last turn has ended")
+
+    async def _preflight(self, adapter: Adapter) -> None:
+        description = await adapter.preflight()
+        self.status.facts(agent=description)
+        if description:
+            self.say(f"agent-connect: {description}")
+
+    async def _work(self, parts: wiring.Parts, relay: Relay, journal: Journal) -> None:
+        """The turns, one session nursery per conversation; and what brings them tasks."""
+        async with trio.open_nursery() as work:
+            desk = Desk(
+                adapter=parts.adapter,
+                rooms=relay.rooms,
+                results=relay.results,
+                record=journal,
+                settings=parts.turns,
+                work=work,
+            )
+            self.status.load = desk.load
+            async with trio.open_nursery() as intake:
+                intake.start_soon(self._take_tasks, relay, desk)
+                self.status.state("serving", parts.detail)
+                self.notifier.ready(parts.detail)
+                self.say(f"agent-connect: {parts.detail}")
+                if self.ready is not None:
+                    await self.ready()
+                await self.stop.wait()
+                self.notifier.stopping()
+                intake.cancel_scope.cancel(reason="stopping")
+            work.cancel_scope.deadline = trio.current_time() + WORK_BUDGET_S
+            await desk.stop(TURN_GRACE_S)
+
+    async def _take_tasks(self, relay: Relay, desk: Desk) -> None:
+        """The poller; where it ends for good, so does the worker, in order."""
+        try:
+            await relay.take_tasks(desk.submit)
+        except AgentConnectError as error:
+            log.error("%s", error)  # noqa: TRY400 - a sentence, not a fault of ours
+            self.stop.ask("the relay client ended", error)

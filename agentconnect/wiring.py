@@ -1,0 +1,180 @@
+"""Settings to parts: what ``app`` puts into its tree (worker.md §4, the start-up order).
+
+Every wrong setting is a sentence here, before anything is leased. Knows every folder of the worker
+and is known by ``app`` only.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from importlib.metadata import version
+
+import msgspec
+import trio
+
+from agentconnect.adapters import registry
+from agentconnect.adapters.acp import AcpAdapter, AcpSettings
+from agentconnect.adapters.contract import Adapter
+from agentconnect.config import settings as config
+from agentconnect.config import workdir
+from agentconnect.core.errors import AgentConnectError, first_cause
+from agentconnect.core.relay import credential
+from agentconnect.relay import RelayConfig
+from agentconnect.status import logs
+from agentconnect.status.notify import Notifier
+from agentconnect.status.writer import StatusWriter
+from agentconnect.store.children import ChildrenFile
+from agentconnect.store.layout import Layout
+from agentconnect.store.sessions import SessionStore
+from agentconnect.turns.turn import TurnSettings
+
+log = logging.getLogger("agentconnect")
+
+
+class Parts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the tree is made of, checked."""
+
+    adapter: Adapter
+    relay: RelayConfig
+    turns: TurnSettings
+    detail: str
+
+
+def start_logging(loaded: config.LoadedSettings) -> None:
+    """The log on stderr, with this process's secrets cut out of every line."""
+    env = loaded.environment
+    texts = [env[name].strip() for name in config.secret_names() if env.get(name, "").strip()]
+    secrets = {part for text in texts for part in (text, credential.parse_token(text)[1]) if part}
+    logs.configure(loaded.settings.log, lambda: tuple(secrets))
+
+
+def layout(settings: config.Settings) -> Layout:
+    """The state folder, made and ours alone to read."""
+    made = Layout(state_dir=settings.workspace, instance=settings.instance)
+    made.prepare()
+    return made
+
+
+def status_writer(settings: config.Settings, where: Layout) -> StatusWriter:
+    """The status file's owner."""
+    return StatusWriter(
+        settings.status_file or where.status,
+        settings.status_heartbeat_s,
+        instance=settings.instance,
+        workspace=str(settings.workspace),
+    )
+
+
+def notifier(environment: Mapping[str, str]) -> Notifier:
+    """systemd's notify socket, if this is a service."""
+    watchdog = environment.get("WATCHDOG_USEC", "")
+    return Notifier(
+        environment.get("NOTIFY_SOCKET", ""),
+        watchdog_usec=int(watchdog) if watchdog.isdecimal() else 0,
+    )
+
+
+async def parts(  # the start-up order is the point of this function
+    loaded: config.LoadedSettings,
+    where: Layout,
+    status: StatusWriter,
+    say: Callable[[str], None],
+) -> Parts:
+    """Steps 4 to 7 of worker.md §4.
+
+    Raises: SettingsError for the first setting that no default can mend.
+    """
+    settings = loaded.checked()
+    name = config.require_adapter(settings)
+    if name in registry.NAMES:
+        status.facts(adapter=name)
+    text, source = config.require_credential(settings)
+    place = await trio.to_thread.run_sync(workdir.prepare, settings.repo, loaded.environment)
+    if place.announcement:
+        say(f"agent-connect: {place.announcement}")
+    if place.warning:
+        log.warning("%s", place.warning)
+    cwd = str(place.path)
+    adapter = registry.build(name, {"acp": partial(_acp_adapter, loaded, cwd, where)})
+    status.facts(repo=cwd)
+    relay = _relay_config(loaded, where, cwd, text, source)
+    return Parts(
+        adapter=adapter,
+        relay=relay,
+        turns=_turn_settings(settings, cwd),
+        detail=f"adapter={name} repo={cwd} ws={settings.workspace}",
+    )
+
+
+def _relay_config(
+    loaded: config.LoadedSettings, where: Layout, cwd: str, text: str, source: str
+) -> RelayConfig:
+    settings = loaded.settings
+    return RelayConfig(
+        credential=credential.build(token=text, base_url=settings.remote_task_url, source=source),
+        instance=settings.instance,
+        status_path=where.connection_status,
+        guard_path=where.guard,
+        media_dir=where.media,
+        egress_roots=(cwd, *settings.egress_roots),
+        private_folders=(str(settings.workspace),),
+        private_files=(str(settings.config),) if settings.config else (),
+        package_version=version("agentconnect"),
+    )
+
+
+def _acp_adapter(loaded: config.LoadedSettings, cwd: str, where: Layout) -> AcpAdapter:
+    settings = loaded.settings
+    store = SessionStore(settings.session_store or where.sessions)
+    store.load(wall_now=time.time(), prune=settings.session_idle_s > 0)
+    children = ChildrenFile(where.children)
+    if reaped := children.reap():
+        log.warning("%d agents that an earlier run left behind were ended", reaped)
+    return AcpAdapter(
+        AcpSettings(
+            cwd=cwd,
+            command=settings.acp_command or None,
+            preset=settings.acp_agent,
+            mode=settings.acp_mode,
+            keepalive_s=settings.acp_keepalive_s,
+            max_idle=settings.acp_max_idle,
+            spare=settings.acp_spare,
+            execute=settings.acp_execute,
+            skip_auth_check=settings.acp_skip_auth_check,
+            session_turns=settings.session_turns,
+            session_idle_s=settings.session_idle_s,
+            session_memory=settings.session_memory,
+            attachment_max_bytes=settings.attachment_max_bytes,
+            secret_env=tuple(config.secret_names()),
+        ),
+        environment=loaded.environment,
+        store=store,
+        wall_clock=time.time,
+        children=children,
+        inline_dir=where.inline,
+    )
+
+
+def _turn_settings(settings: config.Settings, cwd: str) -> TurnSettings:
+    return TurnSettings(
+        cwd=cwd,
+        live_progress=settings.live_progress,
+        throttle_s=settings.progress_throttle_s,
+        edit_ceiling=settings.edit_ceiling,
+        turn_timeout_s=settings.turn_timeout_s,
+    )
+
+
+def warn_dropped_roots(dropped: tuple[str, ...]) -> None:
+    """Say which egress roots are no usable folder; the worker starts all the same."""
+    for root in dropped:
+        log.warning("egress root %s is not a usable folder: nothing is sent from there", root)
+
+
+def sentence(error: BaseException) -> str:
+    """What the status file says of an ending: ours verbatim, anything else with its type."""
+    first = first_cause(error)
+    if isinstance(first, AgentConnectError):
+        return str(first)
+    return f"{type(first).__name__}: {first}"
