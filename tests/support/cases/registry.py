@@ -1,0 +1,12 @@
+"""The kinds known so far: a case file's stem → what makes its cases."""
+
+from tests.support.cases import backoff, credentials, envelope, markers, media_markers
+from tests.support.cases.case import Kind
+
+KINDS: dict[str, Kind] = {
+    "backoff": backoff.cases,
+    "credentials": credentials.cases,
+    "envelope": envelope.cases,
+    "markers": markers.cases,
+    "media_markers": media_markers.cases,
+}
