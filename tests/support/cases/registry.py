@@ -1,10 +1,11 @@
 """The kinds known so far: a case file's stem → what makes its cases."""
 
-from tests.support.cases import backoff, credentials, envelope, markers, media_markers
+from tests.support.cases import backoff, config_env, credentials, envelope, markers, media_markers
 from tests.support.cases.case import Kind
 
 KINDS: dict[str, Kind] = {
     "backoff": backoff.cases,
+    "config_env": config_env.cases,
     "credentials": credentials.cases,
     "envelope": envelope.cases,
     "markers": markers.cases,

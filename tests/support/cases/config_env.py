@@ -1,10 +1,14 @@
-"""What the code makes of one line of cases/config_env.jsonl, in the words of its ``expect``."""
+"""Cases of the config file: :mod:`agentconnect.config.envfile` and ``export``.
+
+A line is ``kind``, ``id`` and ``expect``; ``upstream``, where given, is what the reference does.
+"""
 
 import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +16,33 @@ from agentconnect.config import envfile, export
 from agentconnect.config.envfile import About
 from agentconnect.config.table import NAMES, RETIRED
 from agentconnect.core.errors import SettingsError
+from tests.support.cases.case import Case, CaseError, Given, Record
 
 _COUNTED = (About.DUPLICATED, About.IGNORED, About.PERMISSIONS)
 _SHOW = "import json, os; print(json.dumps(dict(os.environ)))"
 
 
-def outcome(case: Mapping[str, Any]) -> dict[str, Any]:
-    """The value to compare with ``case["expect"]``."""
-    return {"parse": _parse, "apply": _apply, "warn": _warn, "locate": _locate}[case["kind"]](case)
+def cases(records: Sequence[Record]) -> Iterator[Case]:
+    """One case a line."""
+    for line, value in records:
+        run = _RUNS.get(str(value.get("kind")))
+        if run is None or not isinstance(value.get("expect"), dict):
+            raise CaseError(f"line {line} needs a `kind` of {', '.join(_RUNS)} and an `expect`")
+        yield Case(
+            name=f"{value['kind']} {value.get('id', line)}",
+            line=line,
+            given={key: value[key] for key in value.keys() - {"expect", "upstream", "note"}},
+            expected=_sorted(value["expect"]),
+            run=partial(run, value),
+        )
 
 
-def _parse(case: Mapping[str, Any]) -> dict[str, Any]:
+def _sorted(outcome: Mapping[str, Any]) -> dict[str, Any]:
+    """The names that were applied have no order."""
+    return {name: sorted(value) if name == "applied" else value for name, value in outcome.items()}
+
+
+def _parse(case: Given) -> dict[str, Any]:
     parsed = envfile.parse(case["text"])
     return {
         "values": parsed.values,
@@ -31,7 +51,7 @@ def _parse(case: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _apply(case: Mapping[str, Any]) -> dict[str, Any]:
+def _apply(case: Given) -> dict[str, Any]:
     values, env = envfile.parse(case["text"]).values, case["env"]
     applied = envfile.apply(values, env)
     lines = export.lines(values, env)
@@ -39,7 +59,7 @@ def _apply(case: Mapping[str, Any]) -> dict[str, Any]:
     if evaluated != applied.environment:
         return {"evaluated by sh": evaluated, "env_after": applied.environment}
     return {
-        "applied": list(applied.applied),
+        "applied": sorted(applied.applied),
         "overridden": list(applied.overridden),
         "env_after": applied.environment,
         "exported": [line.removeprefix("export ").partition("=")[0] for line in lines],
@@ -58,7 +78,7 @@ def _evaluate(lines: tuple[str, ...], env: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in after.items() if name not in ours}
 
 
-def _warn(case: Mapping[str, Any]) -> dict[str, Any]:
+def _warn(case: Given) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "config.env"
         path.write_text(case["text"], encoding="utf-8")
@@ -73,7 +93,7 @@ def _warn(case: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _locate(case: Mapping[str, Any]) -> dict[str, Any]:
+def _locate(case: Given) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as scratch:
         base, home = Path(scratch, "base"), Path(scratch, "home")
         base.mkdir()
@@ -103,3 +123,11 @@ def _placed(text: str, places: Mapping[str, str]) -> str:
     for name, place in places.items():
         text = text.replace(name, place)
     return text
+
+
+_RUNS: dict[str, Callable[[Given], object]] = {
+    "parse": _parse,
+    "apply": _apply,
+    "warn": _warn,
+    "locate": _locate,
+}
