@@ -147,6 +147,7 @@ class House:
         """Keep a file and post it; None where there is no such room for them."""
         if await self.store.read(lambda tx: rooms.get(tx, room_id, sender)) is None:
             return None
+        mime = media.mime_of(name, mime)
         media_id = await self.shelf.keep(data)
         return await self.store.write(
             lambda tx: place_file(tx, sender, room_id, media_id, name, mime, len(data), caption)

@@ -5,6 +5,7 @@ stopping: everybody who waits is woken and answered, then the server ends, then 
 """
 
 import logging
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -62,49 +63,35 @@ async def open_embedded(
     """
     timing = timing or Timing()
     house = House(state_dir, timing, faults, extras)
+    failed: Exception | None = None
     try:
         await house.open()
-        sock_host = f"[{host}]" if ":" in host else host
-        config = _config(f"{sock_host}:{port}", timing)
+        listening = _listen(host, port)
+        bound_port = int(listening.getsockname()[1])
+        _settle(house, host, bound_port, public_url)
+        app = _app(house, auth.Origins(host, bound_port, public_url))
         stop = trio.Event()
         async with trio.open_nursery() as serving:
-            app = _LateApp()
-            bound = await serving.start(_serve, app, config, stop)
-            bound_port = int(bound[0].rpartition(":")[2])
-            _settle(house, host, bound_port, public_url)
-            app.ready(_app(house, auth.Origins(host, bound_port, public_url)))
+            await serving.start(_serve, app, _config(listening, timing), stop)
             serving.start_soon(_timers, house)
             try:
                 yield EmbeddedRelay(house)
+            except Exception as error:  # noqa: BLE001 - raised again below, as it came
+                failed = error
             finally:
                 house.bells.stop()
                 stop.set()
-                serving.cancel_scope.deadline = trio.current_time() + timing.stop_s + 1
                 house.ended.set()
+                serving.cancel_scope.deadline = trio.current_time() + timing.stop_s + 1
     finally:
         await house.store.aclose()
+    if failed is not None:
+        raise failed
 
 
-class _LateApp:
-    """Holds requests back until the port, which the app must know, is known."""
-
-    def __init__(self) -> None:
-        self._app: App | None = None
-        self._ready = trio.Event()
-
-    def ready(self, app: App) -> None:
-        self._app = app
-        self._ready.set()
-
-    async def __call__(self, scope, receive, send) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
-        if scope["type"] != "lifespan":
-            await self._ready.wait()
-            assert self._app is not None
-            await self._app(scope, receive, send)
-            return
-        while (message := await receive())["type"] != "lifespan.shutdown":
-            await send({"type": message["type"] + ".complete"})
-        await send({"type": "lifespan.shutdown.complete"})
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family, backlog=100)
 
 
 async def _serve(
@@ -122,9 +109,9 @@ async def _serve(
     )
 
 
-def _config(bind: str, timing: Timing) -> Config:
+def _config(listening: socket.socket, timing: Timing) -> Config:
     config = Config()
-    config.bind = [bind]
+    config.bind = [f"fd://{listening.detach()}"]
     config.accesslog = None
     config.errorlog = None
     config.include_server_header = False

@@ -1,1 +1,1 @@
-"""The published reference client and worker against our relay."""
+"""The published reference client and worker against our relay, unchanged."""
