@@ -72,7 +72,7 @@ class Agent:
     @property
     def usable(self) -> bool:
         """It runs and nobody has asked it to end."""
-        return self._peer is not None and not self._stop.is_set() and not self._gone.is_set()
+        return self._peer is not None and not self._peer.broken and not self._stop.is_set()
 
     @property
     def stderr_tail(self) -> str:

@@ -84,29 +84,41 @@ class Peer:
         self._junk_said = False
         self._failure: AgentConnectError | None = None
 
+    @property
+    def broken(self) -> bool:
+        """Nothing can be asked any more."""
+        return self._failure is not None
+
     async def run(self) -> None:
         """Read and dispatch until the agent closes its output.
 
         Raises: PeerError when the connection cannot go on. Pending requests are settled by
         :meth:`fail`, which the owner calls when it knows how the process ended.
         """
-        lines = LineReader()
+        failure: AgentConnectError | None = None
         async with trio.open_nursery() as requests:
             try:
-                while True:
-                    try:
-                        # each call is a checkpoint, so a flood starves nobody
-                        block = await self._incoming.receive_some(READ_BYTES)
-                    except (trio.BrokenResourceError, trio.ClosedResourceError):
-                        break
-                    if not block:
-                        break
-                    for line in lines.feed(block):
-                        await self._take(line, requests)
-                if rest := lines.finish():
-                    await self._take(rest, requests)
-            finally:
-                requests.cancel_scope.cancel()
+                await self._read(requests)
+            except AgentConnectError as error:
+                failure = error  # raised below, so that no group hides it
+            requests.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+
+    async def _read(self, requests: trio.Nursery) -> None:
+        lines = LineReader()
+        while True:
+            try:
+                # each call is a checkpoint, so a flood starves nobody
+                block = await self._incoming.receive_some(READ_BYTES)
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                break
+            if not block:
+                break
+            for line in lines.feed(block):
+                await self._take(line, requests)
+        if rest := lines.finish():
+            await self._take(rest, requests)
 
     async def request(
         self,

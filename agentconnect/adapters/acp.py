@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import trio
 
-from agentconnect.adapters.acp_pool import START_LIMIT_S, AgentPool, Launch, Limits
+from agentconnect.adapters.acp_pool import AgentPool, Launch, Limits
 from agentconnect.adapters.acp_session import AcpSession, SessionSettings, Shared
 from agentconnect.adapters.childenv import child_environment
 from agentconnect.core.acp.jsonrpc import detail_of
@@ -45,6 +45,8 @@ class AcpSettings(msgspec.Struct, frozen=True, kw_only=True):
     session_idle_s: float = 3600.0
     session_memory: bool = True
     attachment_max_bytes: int = 10 * 1024 * 1024
+    start_limit_s: float = 120.0
+    """``npx`` may have to download the agent first (worker.md §8.3)."""
     secret_env: tuple[str, ...] = ()
     """Further variables the agent must not see: those that channels name with ``*_env``."""
 
@@ -74,7 +76,10 @@ class AcpAdapter:
             preset=settings.preset,
         )
         limits = Limits(
-            keepalive_s=settings.keepalive_s, max_idle=settings.max_idle, spare=settings.spare
+            keepalive_s=settings.keepalive_s,
+            max_idle=settings.max_idle,
+            spare=settings.spare,
+            start_s=settings.start_limit_s,
         )
         self._pool = AgentPool(self._launch, limits, children)
         preset = self._launch.known
@@ -103,10 +108,12 @@ class AcpAdapter:
         words = self._launch.words()
         shown = " ".join(words)
         try:
-            with trio.fail_after(START_LIMIT_S):
+            with trio.fail_after(self._settings.start_limit_s):
                 agent = await self._pool.start()
         except trio.TooSlowError as error:
-            raise PreflightError(wording.start_timeout(shown, START_LIMIT_S)) from error
+            raise PreflightError(
+                wording.start_timeout(shown, self._settings.start_limit_s)
+            ) from error
         except PreflightError:
             raise
         except AgentExitedError as error:
@@ -149,7 +156,7 @@ class AcpAdapter:
             if not session.users and session.key.room.startswith("task:"):
                 await session.retire()
             elif self._settings.session_memory:
-                await self._store.flush()
+                self._pool.later(self._store.flush)  # nobody waits for it
         idle = [k for k, s in self._sessions.items() if not s.users and not s.warm]
         for key in idle:
             del self._sessions[key]

@@ -86,18 +86,22 @@ class Conversation:
         self.late = 0
         """Updates that came too late for their turn and were dropped (design decision 13)."""
         self.replayed = 0
+        self.heard_prompt = False
+        """The prompt of the last turn went out whole."""
         self._cwd = cwd
         self._execute_allowed = execute_allowed
         self._stale = StaleIds()
         self._turn: _Turn | None = None
         self._heard_at = 0.0
         self._late_said = False
+        self._replaying = False
 
     # --- the gate ---------------------------------------------------------------------------
 
     def opening(self) -> None:
         """A session call is about to be written: what comes now is history."""
         self._turn = None
+        self._replaying = True
         self.replayed = 0
 
     async def quiet(self) -> None:
@@ -112,10 +116,13 @@ class Conversation:
     def open(self, emit: Emit, pictures: Path | None) -> Callable[[], None]:
         """Prepare a turn; the returned callable lets updates through, once the prompt is out."""
         self.cancelled = False
+        self.heard_prompt = False
         self._late_said = False
         turn = _Turn(emit, pictures)
 
         def begin() -> None:
+            self._replaying = False
+            self.heard_prompt = True
             self._turn = turn
 
         return begin
@@ -173,15 +180,18 @@ class Conversation:
                 pass
 
     def _count_history(self, kind: str) -> None:
-        if kind in HISTORY:
+        if kind not in HISTORY:
+            return
+        if self._replaying:
             self.replayed += 1
+        else:
             self._drop_late()
 
     def _drop_late(self) -> None:
         self.late += 1
-        if not self._late_said and self.session_id:
+        if not self._late_said:
             self._late_said = True
-            log.info("updates outside a turn are dropped")
+            log.info("session=%s updates after their turn are dropped", self.session_id)
 
     def _is_stale(self, update: object) -> bool:
         match update:

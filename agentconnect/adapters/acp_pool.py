@@ -8,7 +8,7 @@ Knows no room and no conversation. Its nursery is where every agent process live
 import logging
 import os
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -20,9 +20,6 @@ from agentconnect.core.turns import wording_acp as wording
 from agentconnect.store.children import ChildrenFile
 
 log = logging.getLogger("agentconnect.adapters")
-
-START_LIMIT_S = 120.0
-"""``npx`` may have to download the agent first (worker.md §8.3)."""
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +60,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     keepalive_s: float = 300.0
     max_idle: int = 8
     spare: int = 1
+    start_s: float = 120.0
 
 
 class AgentPool:
@@ -93,6 +91,11 @@ class AgentPool:
                     await trio.sleep_forever()
             finally:
                 self._agents = None
+
+    def later(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Run a short piece of work beside the agents; dropped when they have all ended."""
+        if self._agents is not None:
+            self._agents.start_soon(work)
 
     # --- starting ---------------------------------------------------------------------------
 
@@ -200,10 +203,10 @@ class AgentPool:
     async def _make_spares(self) -> None:
         try:
             while len(self._spares) < self._limits.spare:
-                with trio.move_on_after(START_LIMIT_S) as scope:
+                with trio.move_on_after(self._limits.start_s) as scope:
                     self.keep_as_spare(await self.start())
                 if scope.cancelled_caught:
-                    log.warning("a spare agent did not start in %.0f s", START_LIMIT_S)
+                    log.warning("a spare agent did not start in %.0f s", self._limits.start_s)
                     return
         except AgentConnectError as error:
             log.warning("no spare agent: %s", error)

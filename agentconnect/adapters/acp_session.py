@@ -17,7 +17,7 @@ from agentconnect.adapters.acp_conversation import Conversation
 from agentconnect.adapters.acp_pool import AgentPool
 from agentconnect.adapters.contract import Emit, TurnContext
 from agentconnect.core.acp.jsonrpc import METHOD_NOT_FOUND, detail_of
-from agentconnect.core.errors import AgentConnectError, AgentError, PeerError
+from agentconnect.core.errors import AgentConnectError, AgentError, AgentExitedError, PeerError
 from agentconnect.core.task import SessionId, SessionKey
 from agentconnect.core.turns import session as sessions
 from agentconnect.core.turns import wording_acp as wording
@@ -72,6 +72,7 @@ class AcpSession:
         self._store = store
         self._shared = shared
         self._agent: Agent | None = None
+        self._ending: Agent | None = None
         self._conversation: Conversation | None = None
         self._one_turn = trio.Lock()
         self._running = False
@@ -118,7 +119,7 @@ class AcpSession:
 
     async def kill(self) -> None:
         """End its process group now."""
-        agent = self._agent
+        agent = self._agent or self._ending
         if agent is not None:
             agent.stop(quick=True)
             with trio.CancelScope(shield=True):
@@ -138,7 +139,7 @@ class AcpSession:
             return
         if not settled:  # cancelled from outside: nobody knows how far the agent is
             agent.stop(quick=True)
-            self._agent = None
+            self._ending, self._agent = agent, None
         elif self._store is None:
             self._let_go()
         elif agent.usable:
@@ -149,12 +150,20 @@ class AcpSession:
     async def _turn(self, ctx: TurnContext, emit: Emit) -> Done:
         stored = False
         try:
-            agent, conversation = await self._opened(emit)
-            if self._interrupted:
-                return Done(reason=Reason.CANCELLED)
-            await self._count_attempt(conversation)
-            stored = self._store is not None
-            return await self._prompt(agent, conversation, ctx, emit)
+            while True:
+                was_warm = self.warm
+                agent, conversation = await self._opened(emit)
+                if self._interrupted:
+                    return Done(reason=Reason.CANCELLED)
+                if not stored:
+                    await self._count_attempt(conversation)
+                    stored = self._store is not None
+                try:
+                    return await self._prompt(agent, conversation, ctx, emit)
+                except AgentExitedError:
+                    if conversation.heard_prompt or not was_warm:
+                        raise
+                    # it died between two turns and nobody had noticed: it never got this one
         except _ModeMissingError as error:
             self._let_go()
             return Done(reason=Reason.FAILED, note=str(error))

@@ -33,6 +33,7 @@ class SessionStore:
         self._changed = 0
         self._written = 0
         self._writing = trio.Lock()
+        self._durable = False
         self._bad = False
         self._complained = False
 
@@ -56,7 +57,13 @@ class SessionStore:
         return self._records.get(key)
 
     async def put(self, record: SessionRecord) -> None:
-        """Remember, and return when it is on disk (or has been complained of)."""
+        """Remember, and return when it is in the file (or has been complained of).
+
+        Only a conversation that is new to the file is made to survive a power cut: a count that is
+        one too low costs nothing, and an fsync costs more than all else that a warm turn does.
+        """
+        known = self._records.get(record.key)
+        self._durable |= known is None or known.session_id != record.session_id
         self.note(record)
         await self.flush()
 
@@ -68,6 +75,7 @@ class SessionStore:
     async def forget(self, key: SessionKey) -> None:
         """Drop a conversation."""
         if self._records.pop(key, None) is not None:
+            self._durable = True
             self._changed += 1
             await self.flush()
 
@@ -79,8 +87,9 @@ class SessionStore:
                 return  # whoever held the lock wrote ours too
             wanted = self._changed
             data = self._encode()
+            durable, self._durable = self._durable, False
             with trio.CancelScope(shield=True):
-                await trio.to_thread.run_sync(self._write, data)
+                await trio.to_thread.run_sync(self._write, data, durable)
             self._written = wanted
 
     def _encode(self) -> bytes:
@@ -89,13 +98,13 @@ class SessionStore:
         text = msgspec.json.encode({"version": 1, "sessions": entries})
         return msgspec.json.format(text, indent=2) + b"\n"
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, data: bytes, durable: bool) -> None:
         try:
             if self._bad:
                 with contextlib.suppress(FileNotFoundError):
                     self._path.replace(self._path.with_name(f"{self._path.name}.bad"))
                 self._bad = False
-            write_file(self._path, data)
+            write_file(self._path, data, durable=durable)
         except OSError as error:
             if not self._complained:
                 log.warning("%s cannot be written: %s", self._path.name, error.strerror or error)

@@ -1,6 +1,14 @@
 """The kinds known so far: a case file's stem → what makes its cases."""
 
-from tests.support.cases import backoff, config_env, credentials, envelope, markers, media_markers
+from tests.support.cases import (
+    backoff,
+    config_env,
+    credentials,
+    envelope,
+    markers,
+    media_markers,
+    permission_policy,
+)
 from tests.support.cases.case import Kind
 
 KINDS: dict[str, Kind] = {
@@ -10,4 +18,5 @@ KINDS: dict[str, Kind] = {
     "envelope": envelope.cases,
     "markers": markers.cases,
     "media_markers": media_markers.cases,
+    "permission_policy": permission_policy.cases,
 }
