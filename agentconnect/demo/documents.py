@@ -118,7 +118,7 @@ def _svg(facts: Facts) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" width="720" height="{height}" '
         f'viewBox="0 0 720 {height}" font-family="sans-serif" font-size="14">',
         '<rect width="100%" height="100%" fill="#ffffff"/>',
-        f'<text x="20" y="34" font-size="20" fill="#1d2a3a">{html.escape(facts.title[:60])}</text>',
+        f'<text x="20" y="34" font-size="20" fill="#1d2a3a">{html.escape(_heading(facts))}</text>',
     ]
     for row, entry in enumerate(files):
         y = 60 + 32 * row
@@ -134,6 +134,10 @@ def _svg(facts: Facts) -> str:
             '<text x="20" y="75" fill="#51606f">The working folder holds no files yet.</text>'
         )
     return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def _heading(facts: Facts) -> str:
+    return facts.title[:60] if facts.topic else "Sizes of the files here"
 
 
 def _by(facts: Facts) -> str:

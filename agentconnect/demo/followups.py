@@ -56,13 +56,10 @@ def settle(intent: Intent, past: Past, names: list[str]) -> Plan:
 
 
 def _same_for(intent: Intent, past: Past, names: list[str]) -> Plan:
-    if past.last is None or past.last.kind not in ABOUT_A_FILE:
-        if (
-            past.last is not None
-            and past.last.kind is Kind.WRITE
-            and intent.name not in {ALL, OTHER}
-        ):
-            return Plan(intents=(aimed_at(past.last, intent.name),))
+    last = past.last
+    if last and last.kind is Kind.WRITE and intent.name not in {ALL, OTHER}:
+        return Plan(intents=(_rewritten(last, intent.name),))
+    if last is None or last.kind not in ABOUT_A_FILE:
         return Plan(
             question="I do not know what to do with it: nothing before this was about a file. "
             "Try “read notes.txt” first, and then “now the same for the other file”."
@@ -71,12 +68,12 @@ def _same_for(intent: Intent, past: Past, names: list[str]) -> Plan:
         rest = [name for name in names if name not in past.used][:MAX_ALL]
         if not rest:
             return Plan(question="No other file is left in the working folder.")
-        return Plan(intents=tuple(aimed_at(past.last, name) for name in rest))
+        return Plan(intents=tuple(aimed_at(last, name) for name in rest))
     if intent.name == OTHER:
-        return _other(past.last, past, names)
-    if past.last.kind is Kind.SEARCH and not words.best_names(intent.name, names):
-        return Plan(intents=(replace(past.last, text=intent.name),))
-    return Plan(intents=(aimed_at(past.last, intent.name),))
+        return _other(last, past, names)
+    if last.kind is Kind.SEARCH and not words.best_names(intent.name, names):
+        return Plan(intents=(replace(last, text=intent.name),))
+    return Plan(intents=(aimed_at(last, intent.name),))
 
 
 def _rewritten(last: Intent, wanted: str) -> Intent:

@@ -20,7 +20,7 @@ _ALTERNATIVES: tuple[tuple[Kind, tuple[str, ...]], ...] = (
     (
         Kind.ABOUT,
         (
-            r"(?:who|what) (?:are|r) you|about(?: you)?|what is this|what(?: is|'s) your name",
+            r"(?:who|what) (?:are|r) you|about(?: you)?|what is this|what(?: is|'?s) your name",
             r"are you .{1,40}|is this .{1,40}",
             r"(?:which|what) (?:model|agent|llm|ai)\b.{0,40}",
             r"(?:explain|introduce) yourself|tell me about yourself",
@@ -46,7 +46,7 @@ _ALTERNATIVES: tuple[tuple[Kind, tuple[str, ...]], ...] = (
     ),
     (
         Kind.MY_NAME,
-        (r"what(?: is|'s) my name|who am i|do you (?:know|remember) my name",),
+        (r"what(?: is|'?s) my name|who am i|do you (?:know|remember) my name",),
     ),
     (
         Kind.NOTES,
@@ -57,8 +57,8 @@ _ALTERNATIVES: tuple[tuple[Kind, tuple[str, ...]], ...] = (
         (
             rf"(?:what|which|describe|about) ?(?:is |was |kind of )?(?:the |that |this |my )?"
             rf"{_PICTURE}s?\b.{{0,60}}",
-            r"what do you see.{0,30}|what (?:is|was) (?:this|that|it)",
-            rf"(?:look at|describe|see|show me|what is in|what's in|what is on) "
+            r"what do you see.{0,30}|what (?:is|was) that",
+            rf"(?:look at|describe|see|show me|what is in|what'?s in|what is on) "
             rf"(?:the|this|that|my) {_PICTURE}.{{0,30}}",
         ),
     ),
@@ -75,7 +75,7 @@ _ALTERNATIVES: tuple[tuple[Kind, tuple[str, ...]], ...] = (
     (
         Kind.CLOCK,
         (
-            r"what(?: is|'s)? (?:the )?(?:time|date|day)\b.{0,30}",
+            r"what(?: is|'?s)? (?:the )?(?:time|date|day)\b.{0,30}",
             r"(?:the )?(?:time|date)|today",
         ),
     ),

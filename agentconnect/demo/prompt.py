@@ -88,10 +88,7 @@ def _labelled(attached: tuple[Attached, ...], framing: str) -> tuple[Attached, .
     labels = match[1].split(", ") if match else []
     if len(labels) != len(attached):
         return attached
-    return tuple(
-        item if item.name and not item.picture else replace(item, name=label)
-        for item, label in zip(attached, labels, strict=True)
-    )
+    return tuple(replace(item, name=label) for item, label in zip(attached, labels, strict=True))
 
 
 def _resource(resource: Any) -> Attached:

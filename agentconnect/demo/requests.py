@@ -9,23 +9,14 @@ import re
 from collections.abc import Callable
 
 from agentconnect.demo import words
+from agentconnect.demo.composing import to_write
 from agentconnect.demo.intents import ALL, IT, OTHER, Intent, Kind
 from agentconnect.demo.phrases import phrase
 
-_FORM_WORDS = {
-    "csv": "csv table spreadsheet",
-    "html": "html page webpage website",
-    "svg": "svg drawing diagram chart graph picture image logo",
-    "md": "markdown md report document summary essay article readme letter story poem plan",
-    "txt": "file text txt note list todo",
-    "json": "json",
-}
-FORMS = {word: form for form, listed in _FORM_WORDS.items() for word in listed.split()}
-
 _POLITE = re.compile(
-    r"^(?:(?:hey|hi|hello|ok|okay|please|so|well|and now|now|then|also)[, ]+)*"
-    r"(?:(?:can|could|would|will) you |"
-    r"(?:i want|i'd like|i would like|i need)(?: you)? to |let's )?"
+    r"^(?:(?:hey|hi|hello|ok|okay|please|so|well|and now|now|then|also)[,.! ]+)*"
+    r"(?:(?:can|could|would|will) you |let's |(?:i want|i'd like|i would like|i need) "
+    r"(?:(?:you )?to |(?=an? |another )))?"
     r"(?:please )?(?:just )?",
     re.I,
 )
@@ -42,20 +33,25 @@ _CANNOT = re.compile(
     r"commit|push|debug|deploy|compile|download|edit|change)\b",
     re.I,
 )
-_MAKE = re.compile(
-    r"(write|make|create|generate|draft|build|produce|prepare|draw|send|give|save|put)\b(.*)", re.I
-)
-_FETCHING = frozenset({"send", "give", "save", "put"})
+_SENTENCE_ENDS = re.compile(r"(?<=[.!?;])\s+|\n+")
+MAX_SENTENCES = 12
+_PLEASANTRIES = frozenset({Kind.GREET, Kind.THANKS, Kind.BYE})
 
 
 def parse(message: str) -> Intent:
     """What the message asks for; UNKNOWN keeps its text."""
     text = words.squeeze(message)
-    found = _match(text)
-    if found is None:
-        mended = words.corrected(text)
-        found = _match(mended) if mended != text else None
+    found = _match(text) or _match(words.corrected(text))
+    if found is None or (found.kind in _PLEASANTRIES and len(text) > 30):
+        parts = [part for part in map(_match, _sentences(message)) if part is not None]
+        found = next((part for part in parts if part.kind not in _PLEASANTRIES), found)
     return found or Intent(kind=Kind.UNKNOWN, text=text)
+
+
+def _sentences(message: str) -> list[str]:
+    """The parts of a longer message, in order; none for a message that is one part."""
+    parts = _SENTENCE_ENDS.split(message[: words.MAX_TEXT].strip())[:MAX_SENTENCES]
+    return [words.squeeze(part) for part in parts if part.strip()] if len(parts) > 1 else []
 
 
 def _match(text: str) -> Intent | None:
@@ -121,7 +117,13 @@ _SAME = re.compile(
 _AND = re.compile(
     r"(?:and what about|and now|what about|how about|and|now|then)\b(?: (?:for|in|with|of))? (.+)"
 )
-_OTHER_ONE = re.compile(r"(?:now |and |then )*(?:the )?(?:other|next) (?:one|file)")
+_OTHER_ONE = re.compile(
+    r"(?:now |and |then )*(?:the )?(?:other|next|second|another) (?:one|file)(?: please| now| too)?"
+)
+_ALL_OTHERS = re.compile(
+    r"(?:all(?: of)? )?(?:the |them)?(?:others|other files|other ones|rest|files|remaining ones)?"
+    r"(?: please| now| too)?|every(?:thing)?(?: other)?(?: file| one)?"
+)
 
 
 def _same_for(text: str) -> Intent | None:
@@ -131,63 +133,14 @@ def _same_for(text: str) -> Intent | None:
     if asks is None and not _OTHER_ONE.fullmatch(bare):
         return None
     rest = asks[1] if asks else bare
-    if re.search(r"\b(?:all|every|others|other files|rest)\b", rest):
+    if words.file_names(text):
+        return Intent(kind=Kind.SAME_FOR, name=words.file_names(text)[0])
+    if _ALL_OTHERS.fullmatch(rest):
         return Intent(kind=Kind.SAME_FOR, name=ALL)
-    if re.search(r"\b(?:other|next|another|second)\b", rest):
+    if _OTHER_ONE.fullmatch(rest):
         return Intent(kind=Kind.SAME_FOR, name=OTHER)
-    named = next(iter(words.file_names(text)), "") or words.quoted(text)
-    if not named and same:
-        named = _FILLER.sub("", rest).strip()
+    named = words.quoted(text) or (_FILLER.sub("", rest).strip() if same else "")
     return Intent(kind=Kind.SAME_FOR, name=named) if named else None
-
-
-_HEAD_ENDS = re.compile(
-    r"\b(?:about|on|regarding|with|saying|containing|called|named|as|of|for)\b", re.I
-)
-
-
-def _write(text: str) -> Intent | None:
-    verb = _MAKE.match(text)
-    if verb is None:
-        return None
-    word = verb[1].lower()
-    head = _HEAD_ENDS.split(verb[2], maxsplit=1)[0]
-    names = words.file_names(verb[2])
-    form = next((FORMS[w] for w in re.findall(r"\w+", head.lower()) if w in FORMS), "")
-    fresh = re.search(r"\b(?:a|an|another|new|some)\b", head, re.I)
-    if word in _FETCHING and not (form and fresh):
-        return None
-    if not form and not names and word not in {"write", "draw", "draft"}:
-        return None
-    name = names[0] if names else ""
-    if not name and (called := re.search(r"\b(?:called|named)\s+([\w-]{1,60})", text, re.I)):
-        name = called[1]
-    if "." in name:
-        form = FORMS.get(name.rsplit(".", 1)[1].lower(), form or "txt")
-    form = form or ("svg" if word == "draw" else "md")
-    return Intent(kind=Kind.WRITE, name=name, form=form, text=_body(text) or _topic(verb[2]))
-
-
-_BODY = re.compile(
-    r"\b(?:saying|containing|that says|with (?:the )?(?:text|words?|contents?|line))\b[ :]*(.+)",
-    re.I,
-)
-_TOPIC = re.compile(r"\b(?:about|on|regarding|of|for)\s+(.{1,200})", re.I)
-_TOPIC_ENDS = re.compile(
-    r"\s+(?:called|named|and send|and call|as a file|in a file|to a file)\b", re.I
-)
-
-
-def _body(text: str) -> str:
-    """Exactly what to write, marked with ``=``; ``""`` where no text was given."""
-    match = _BODY.search(text)
-    return "=" + (words.quoted(match[1]) or match[1]) if match else ""
-
-
-def _topic(text: str) -> str:
-    match = _TOPIC.search(text)
-    topic = match[1] if match else ""
-    return _TOPIC_ENDS.split(topic)[0].strip(" .!?")
 
 
 def _count(text: str) -> Intent | None:
@@ -199,7 +152,8 @@ def _count(text: str) -> Intent | None:
         return None
     rest = what[2].strip(" ?.!")
     if what[1].lower() == "file" and not re.search(r"\b(?:word|line|letter)", text, re.I):
-        return Intent(kind=Kind.LIST, name=_target(re.sub(r"^.*\b(?:in|of)\b", "", rest), text))
+        inside = re.search(r"\b(?:in|of|inside)\b(.*)", rest)
+        return Intent(kind=Kind.LIST, name=_folder(inside[1]) if inside else "")
     name = _target(re.sub(r"^.*?\b(?:in|of|has|does|are in)\b", "", rest), text)
     if not name and (said := words.quoted(text) or rest.partition(":")[2].strip()):
         return Intent(kind=Kind.COUNT, text=said)
@@ -229,12 +183,16 @@ def _search(text: str) -> Intent | None:
         if said is None:
             return None
         rest = said[1]
+    if turned := re.match(r" in (.{1,80}?) for (.+)", rest, re.I):
+        rest = f" for {turned[2]} in {turned[1]}"
     needle = words.quoted(rest)
     if not needle:
         needle = _NEEDLE_ENDS.split(_NEEDLE_STARTS.sub("", rest), maxsplit=1)[0].strip(" ?.!:")
     if not needle or needle.lower() in {"file", "files"}:
         return None
     where = next((name for name in words.file_names(rest) if name != needle), "")
+    if not where and (inside := re.search(r"\s(?:in|inside|within)\b(.*)", rest, re.I)):
+        where = _folder(inside[1])
     return Intent(kind=Kind.SEARCH, text=needle[:100], name=where)
 
 
@@ -251,13 +209,10 @@ _LIST = re.compile(
     r"\b(?:files|folder|directory|here|everything)\b(.*)",
     re.I,
 )
-_INNER = re.compile(
-    r"(?:are |is )?(?:in|of|under|inside|called|named)?\s*(?:the )?(?:folder |directory )?(.*)",
-    re.I,
-)
 _OURS = frozenset(
-    """all and are can current directory do folder has have here in is it me my now our please see
-    that the there this we working you your""".split()  # noqa: SIM905 - read as prose
+    """a all and any are at by called can current directory do everything file files folder from has
+    have here in inside is it list look me my named now of our please see show that the there this
+    to us we what which working you your""".split()  # noqa: SIM905 - read as prose
 )
 
 
@@ -266,21 +221,28 @@ def _list(text: str) -> Intent | None:
     if bare in {"ls", "dir", "files", "list", "list files", "what's here"}:
         return Intent(kind=Kind.LIST)
     if (short := re.fullmatch(r"(?:ls|dir|list) ([\w./-]{1,100})", bare)) and "." not in short[1]:
-        return Intent(kind=Kind.LIST, name="" if short[1] in _OURS else short[1].strip("/"))
+        name = short[1].rstrip("/") or "/"
+        return Intent(kind=Kind.LIST, name="" if name in _OURS else name)
     match = _LIST.match(text)
     if match is None or words.file_names(text):
         return None
-    inner = _INNER.match(match[2].strip(" ?.!"))
-    name = (inner[1] if inner else "").strip(" ?.!/")
-    if all(word in _OURS for word in name.lower().split()):
-        name = next((w for w in re.findall(r"[\w-]+", match[1]) if w.lower() not in _OURS), "")
-        name = name if re.search(r"\b(?:folder|directory)\b", text, re.I) else ""
-    return Intent(kind=Kind.LIST, name=words.quoted(text) or name)
+    name = words.quoted(text) or _folder(match[2])
+    if not name and re.search(r"\b(?:folder|directory)\b", text, re.I):
+        name = _folder(match[1])
+    return Intent(kind=Kind.LIST, name=name)
+
+
+def _folder(text: str) -> str:
+    """The folder that the words name; ``""`` is the working folder."""
+    said = re.findall(r"[^\s?!,;:]+", text.removeprefix("'s"))
+    kept = [word for word in said if word.lower() not in _OURS]
+    name = " ".join(kept).strip(".").rstrip("/")
+    return name if len(kept) <= 3 else ""
 
 
 _READ = re.compile(
     r"(?:read|show|open|cat|display|print|view|see|look (?:at|in|into)|list|describe|summari[sz]e|"
-    r"sum up|explain|tell me about|tell me what is in|what(?: is|'s) (?:in|inside)|what does)\b"
+    r"sum up|explain|tell me about|tell me what is in|what(?: is|'?s) (?:in|inside)|what does)\b"
     r"(.+)",
     re.I,
 )
@@ -342,7 +304,7 @@ _RULES: tuple[Callable[[str], Intent | None], ...] = (
     _note,
     _count,
     _search,
-    _write,
+    to_write,
     _list,
     _echo,
     _save,

@@ -3,8 +3,11 @@
 import re
 
 MAX_TEXT = 4000
+MAX_MENDED = 200  # a longer text is no mistyped command, and looking costs time
 _QUOTED = re.compile(r"[`\"“”„]([^`\"“”„\n]{1,200})[`\"“”„]|(?<!\w)'([^'\n]{1,200})'(?!\w)")
-_FILE = re.compile(r"(?<![\w@:/.])(?:[\w.~()+-]{1,80}/){0,8}[\w()+-][\w.()+-]{0,80}\.\w{1,8}(?!\w)")
+_FILE = re.compile(
+    r"(?<![\w@:/.])(?:[\w.~()+-]{1,80}/){0,8}(?:[\w()+-][\w.()+-]{0,80}\.\w{1,8}(?!\w)|\.\w[\w.-]{0,40})"
+)
 _WORD = re.compile(r"[^\W\d_]{4,20}")
 
 VOCABULARY = frozenset(
@@ -55,7 +58,9 @@ def distance(left: str, right: str, limit: int) -> int:
 
 
 def corrected(text: str) -> str:
-    """``text`` with words that are nearly a command word made that word; ordinary words stay."""
+    """A short text with words that are nearly a command word made that word."""
+    if len(text) > MAX_MENDED:
+        return text
 
     def mend(match: re.Match[str]) -> str:
         word = match[0].lower()

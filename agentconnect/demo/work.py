@@ -30,6 +30,7 @@ MAX_HITS = 20
 MAX_SLOW_S = 600
 MAX_COUNT = 5000
 CRASH_EXIT = 70
+_NO_SUMMARY = "I cannot sum up a text without a language model, but this is how it begins."
 
 
 async def listing(job: Job, intent: Intent) -> str:
@@ -69,7 +70,9 @@ async def read(job: Job, intent: Intent) -> str:
         else:
             what = f"a {picture.format} picture" if picture else "no text file"
         return f"`{shown(name)}` is {what}, {size_text(text.size)}. Say **send it** to get it."
-    return _shown_text(text, brief=intent.form == "brief")
+    brief = intent.form == "brief"
+    sorry = f"{_NO_SUMMARY} " if brief and intent.kind is Kind.READ else ""
+    return sorry + _shown_text(text, brief=brief)
 
 
 def _shown_text(text: Text, *, brief: bool) -> str:
@@ -80,8 +83,6 @@ def _shown_text(text: Text, *, brief: bool) -> str:
     part = "\n".join(lines[:limit])[:SHOWN_CHARACTERS]
     whole = not text.cut and len(part) >= len("\n".join(lines))
     head = f"`{shown(text.name)}` ({_tally(text.text, text.size, cut=text.cut)})"
-    if brief:
-        head = "I cannot sum up a text without a language model, but here is how it begins. " + head
     tail = "" if whole else "\n\nThis is only the beginning; say **send it** to get the whole file."
     return f"{head}:\n\n{literal(part, text.name.rpartition('.')[2])}{tail}"
 
@@ -198,7 +199,8 @@ async def count_to(job: Job, intent: Intent) -> str:
 
 async def tour(job: Job, intent: Intent) -> str:
     """A few live steps in a row."""
-    names = [name for name in job.folder.names() if not job.folder.read(name, 64).binary][:1]
+    endings = (".md", ".txt", ".py", ".rst", ".toml")
+    names = [name for name in job.folder.names() if name.lower().endswith(endings)][:1]
     plan = ["List the folder", "Read a file", "Count its words"] if names else ["List the folder"]
     await job.stage.plan(plan, 0)
     parts = [
@@ -208,7 +210,7 @@ async def tour(job: Job, intent: Intent) -> str:
     for done, work in enumerate((read, count) if names else (), 1):
         await job.stage.plan(plan, done)
         await job.stage.pause(0.3)
-        parts.append(await work(job, Intent(kind=intent.kind, name=names[0], form="")))
+        parts.append(await work(job, Intent(kind=intent.kind, name=names[0], form="brief")))
     await job.stage.plan(plan, len(plan))
     return "\n\n".join(parts)
 
@@ -217,6 +219,11 @@ async def crash(job: Job, _intent: Intent) -> str:
     """End this process, as asked: how the worker copes can be seen."""
     await job.stage.say("Crashing now, as you asked.")
     os._exit(CRASH_EXIT)
+
+
+_ABOUT_WHAT_CAME = frozenset({
+    Kind.UNKNOWN, Kind.PICTURE, Kind.ABOUT, Kind.READ, Kind.COUNT, Kind.SEARCH, Kind.SEND,
+})  # fmt: skip
 
 
 def received(job: Job) -> str:
@@ -237,11 +244,12 @@ def about_attached(job: Job, intent: Intent) -> str | None:
         )
     if intent.kind is Kind.READ and texts and not words.looks_like_file(intent.name):
         item = texts[0]
-        return _shown_text(
+        sorry = f"{_NO_SUMMARY} " if intent.form == "brief" else ""
+        return sorry + _shown_text(
             Text(name=item.name or "text", text=item.text, size=len(item.data)),
             brief=intent.form == "brief",
         )
-    if intent.kind in {Kind.UNKNOWN, Kind.PICTURE, Kind.READ, Kind.COUNT, Kind.SEARCH, Kind.SEND}:
+    if intent.kind in _ABOUT_WHAT_CAME and not words.looks_like_file(intent.name):
         return "Say **save it** and I will write it into the working folder."
     return None
 
