@@ -1,13 +1,14 @@
 """A scripted ACP agent as a real child process; standard library only.
 
-``python fake_agent.py '{"state": "/path.json", ...}'``: options as one JSON object, sessions in the
-state file so that another process can load them. The prompt is the script: every line that begins
-with ``#`` is a directive, run in order (see ``DIRECTIVES``). Anything else in the prompt is ignored.
+``python fake_agent.py '{"state": "/path.json", ...}'``: options as one JSON object; sessions are
+kept in the state file, so that another process can load them. The prompt is the script: each line
+that begins with ``#`` is a directive, run in order (see ``DIRECTIVES``); the rest is ignored.
 
 Options: ``load``, ``resume`` (booleans; ``resume`` may be ``"broken"``), ``late_replay`` (seconds
-after the load response), ``load_error`` [code, message], ``load_empty``, ``new_error`` [code,
-message], ``init_error``, ``auth`` (method names), ``version``, ``modes``, ``init_delay``,
-``ignore_eof``, ``ignore_term``, ``crash_on`` (a method), ``log`` (a file for everything received).
+after the load response), ``load_error`` [code, message], ``load_empty``, ``new_error`` and
+``init_error`` [code, message], ``auth`` (method names), ``version``, ``modes``, ``init_delay``,
+``prompt`` (capabilities), ``ignore_eof``, ``ignore_term``, ``crash_on`` (a method), ``exit`` (a
+code, at once), ``log`` (a file for everything received).
 """
 
 import base64
@@ -18,8 +19,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
-OPTIONS = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
+Json = dict[str, Any]
+
+OPTIONS: Json = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
 PERMISSION_OPTIONS = [
     {"optionId": "yes", "name": "Yes", "kind": "allow_once"},
     {"optionId": "always", "name": "Always", "kind": "allow_always"},
@@ -32,32 +38,33 @@ class Cancelled(Exception):
 
 
 class Agent:
-    def __init__(self):
+    def __init__(self) -> None:
         self.buffer = b""
         self.next_id = 0
         self.cancelled = False
         self.ignore_cancel = False
-        self.session = None
+        self.session: str = ""
         self.mode = (OPTIONS.get("modes") or ["default"])[0]
         self.number = 0
-        self.said = []
-        self.after = []
+        self.said: list[str] = []
+        self.after: list[Callable[[], None]] = []
+        self.blocks: list[Json] = []
         self.stop_reason = "end_turn"
 
     # --- the wire
 
-    def write(self, message):
+    def write(self, message: Json) -> None:
         self.write_line(json.dumps(message).encode())
 
-    def write_line(self, line):
+    def write_line(self, line: bytes) -> None:
         sys.stdout.buffer.write(line + b"\n")
         sys.stdout.buffer.flush()
 
-    def update(self, update, session=None):
+    def update(self, update: Json, session: str | None = None) -> None:
         params = {"sessionId": session or self.session, "update": update}
         self.write({"jsonrpc": "2.0", "method": "session/update", "params": params})
 
-    def read(self, timeout=None):
+    def read(self, timeout: float | None = None) -> Json | None:
         """One message, or None when ``timeout`` seconds pass; ends at the end of input."""
         until = None if timeout is None else time.monotonic() + timeout
         while b"\n" not in self.buffer:
@@ -74,11 +81,12 @@ class Agent:
             self.buffer += block
         line, self.buffer = self.buffer.split(b"\n", 1)
         if log := OPTIONS.get("log"):
-            with open(log, "ab") as file:
+            with Path(log).open("ab") as file:
                 file.write(line + b"\n")
-        return json.loads(line)
+        message: Json = json.loads(line)
+        return message
 
-    def ask(self, method, params, timeout=10):
+    def ask(self, method: str, params: Json, timeout: float = 10) -> Json:
         """A request of ours; the whole answer. Notices a cancel on the way."""
         call_id, self.next_id = self.next_id, self.next_id + 1
         self.write({"jsonrpc": "2.0", "id": call_id, "method": method, "params": params})
@@ -89,11 +97,11 @@ class Agent:
             self.note_cancel(message)
         return {"error": {"code": 0, "message": "no answer"}}
 
-    def note_cancel(self, message):
+    def note_cancel(self, message: Json) -> None:
         if message.get("method") == "session/cancel":
             self.cancelled = True
 
-    def wait(self, seconds):
+    def wait(self, seconds: float) -> None:
         until = time.monotonic() + seconds
         while True:
             if self.cancelled and not self.ignore_cancel:
@@ -106,24 +114,25 @@ class Agent:
 
     # --- sessions on disk
 
-    def sessions(self):
+    def sessions(self) -> Json:
         try:
-            with open(OPTIONS["state"]) as file:
-                return json.load(file)
+            with Path(OPTIONS["state"]).open() as file:
+                found: Json = json.load(file)
+                return found
         except (KeyError, FileNotFoundError):
             return {}
 
-    def remember(self, entry):
+    def remember(self, entry: Json | None) -> None:
         if "state" not in OPTIONS:
             return
         sessions = self.sessions()
         sessions.setdefault(self.session, [])
         if entry:
             sessions[self.session].append(entry)
-        with open(OPTIONS["state"], "w") as file:
+        with Path(OPTIONS["state"]).open("w") as file:
             json.dump(sessions, file)
 
-    def replay(self, session, history):
+    def replay(self, session: str, history: list[Json]) -> None:
         for number, entry in enumerate(history):
             self.update(
                 {
@@ -152,9 +161,9 @@ class Agent:
 
     # --- what is served
 
-    def serve(self):
+    def serve(self) -> None:
         while True:
-            message = self.read()
+            message = self.read() or {}
             method = message.get("method")
             if method is None or "id" not in message:
                 continue
@@ -180,7 +189,7 @@ class Agent:
             for step in late:
                 step()
 
-    def initialize(self, params):
+    def initialize(self, params: Json) -> Json:
         time.sleep(OPTIONS.get("init_delay", 0))
         if error := OPTIONS.get("init_error"):
             return {"error": {"code": error[0], "message": error[1]}}
@@ -199,14 +208,14 @@ class Agent:
             }
         }
 
-    def opened(self):
+    def opened(self) -> Json:
         if modes := OPTIONS.get("modes"):
             offered = [{"id": mode, "name": mode} for mode in modes]
             return {"modes": {"currentModeId": self.mode, "availableModes": offered}}
         return {}
 
-    def new(self, params):
-        assert os.path.isabs(params["cwd"])
+    def new(self, params: Json) -> Json:
+        assert Path(params["cwd"]).is_absolute()
         assert params["mcpServers"] == []
         if error := OPTIONS.get("new_error"):
             return {"error": {"code": error[0], "message": error[1]}}
@@ -215,7 +224,7 @@ class Agent:
         self.update({"sessionUpdate": "available_commands_update", "availableCommands": []})
         return {"result": {"sessionId": self.session, **self.opened()}}
 
-    def load(self, params):
+    def load(self, params: Json) -> Json:
         if error := OPTIONS.get("load_error"):
             return {"error": {"code": error[0], "message": error[1], "data": {"details": "gone"}}}
         history = self.sessions().get(params["sessionId"])
@@ -226,7 +235,7 @@ class Agent:
             return {"result": None}
         if delay := OPTIONS.get("late_replay"):
 
-            def later():
+            def later() -> None:
                 time.sleep(delay)
                 self.replay(self.session, history)
 
@@ -235,7 +244,7 @@ class Agent:
             self.replay(self.session, history)
         return {"result": self.opened()}
 
-    def resume(self, params):
+    def resume(self, params: Json) -> Json:
         if OPTIONS.get("resume") == "broken":
             return {"error": {"code": -32601, "message": "Method not found"}}
         if params["sessionId"] not in self.sessions():
@@ -243,11 +252,11 @@ class Agent:
         self.session = params["sessionId"]
         return {"result": self.opened()}
 
-    def set_mode(self, params):
+    def set_mode(self, params: Json) -> Json:
         self.mode = params["modeId"]
         return {"result": {}}
 
-    def prompt(self, params):
+    def prompt(self, params: Json) -> Json:
         self.cancelled = self.ignore_cancel = False
         self.stop_reason = "end_turn"
         self.said = []
@@ -268,7 +277,7 @@ class Agent:
 
     # --- directives
 
-    def say(self, text, message_id=None):
+    def say(self, text: str, message_id: str | None = None) -> None:
         self.said.append(text)
         update = {
             "sessionUpdate": "agent_message_chunk",
@@ -278,25 +287,25 @@ class Agent:
             update["messageId"] = message_id
         self.update(update)
 
-    def say_id(self, rest):
+    def say_id(self, rest: str) -> None:
         message_id, _, text = rest.partition(" ")
         self.say(text, message_id)
 
-    def think(self, text):
+    def think(self, text: str) -> None:
         self.update(
             {"sessionUpdate": "agent_thought_chunk", "content": {"type": "text", "text": text}}
         )
 
-    def tool(self, rest):
+    def tool(self, rest: str) -> None:
         tool_id, kind, title = rest.split(" ", 2)
         update = {"sessionUpdate": "tool_call", "toolCallId": tool_id, "kind": kind, "title": title}
         self.update(update | {"status": "pending"})
 
-    def tool_end(self, rest):
+    def tool_end(self, rest: str) -> None:
         tool_id, status = rest.split(" ")
         self.update({"sessionUpdate": "tool_call_update", "toolCallId": tool_id, "status": status})
 
-    def ask_write(self, path):
+    def ask_write(self, path: str) -> None:
         """Ask for a write of ``path``; says what was answered."""
         self.permission(
             {
@@ -307,7 +316,7 @@ class Agent:
             }
         )
 
-    def ask_command(self, command):
+    def ask_command(self, command: str) -> None:
         self.permission(
             {
                 "toolCallId": f"run-{self.number}-{self.next_id}",
@@ -317,11 +326,11 @@ class Agent:
             }
         )
 
-    def ask_bare(self, tool_id):
+    def ask_bare(self, tool_id: str) -> None:
         """Only the id, like an agent that told the rest in an earlier update."""
         self.permission({"toolCallId": tool_id})
 
-    def permission(self, call):
+    def permission(self, call: Json) -> None:
         answer = self.ask(
             "session/request_permission",
             {"sessionId": self.session, "toolCall": call, "options": PERMISSION_OPTIONS},
@@ -329,7 +338,7 @@ class Agent:
         outcome = answer.get("result", {}).get("outcome", {})
         self.say(f"[{outcome.get('optionId') or outcome.get('outcome')}]")
 
-    def ask_after_cancel(self, path):
+    def ask_after_cancel(self, path: str) -> None:
         """Wait for the cancel, then ask once more and do not end before the answer came."""
         self.ignore_cancel = True
         while not self.cancelled:
@@ -337,97 +346,101 @@ class Agent:
         self.ask_write(path)
         raise Cancelled
 
-    def unknown(self, method):
+    def unknown(self, method: str) -> None:
         answer = self.ask(method, {"sessionId": self.session, "path": "/etc/passwd"})
         self.say(f"[{answer.get('error', {}).get('code', 'success')}]")
 
-    def hang(self, _):
+    def hang(self, _: str) -> None:
         self.say("working")
         self.wait(3600)
 
-    def deaf(self, _):
+    def deaf(self, _: str) -> None:
         self.ignore_cancel = True
         self.hang(_)
 
-    def crash(self, code):
+    def crash(self, code: str) -> None:
         sys.stderr.write("secret-in-stderr about to crash\n")
         sys.stderr.flush()
         os._exit(int(code or 1))
 
-    def flood_stderr(self, size):
+    def flood_stderr(self, size: str) -> None:
         sys.stderr.write("x" * int(size) + "\nlast words\n")
         sys.stderr.flush()
 
-    def huge(self, size):
+    def huge(self, size: str) -> None:
         self.say("y" * int(size))
 
-    def junk(self, text):
+    def junk(self, text: str) -> None:
         self.write_line(text.encode())
 
-    def error(self, rest):
+    def error(self, rest: str) -> Json:
         code, _, message = rest.partition(" ")
         return {
             "error": {"code": int(code), "message": "Internal error", "data": {"details": message}}
         }
 
-    def environment(self, names):
+    def environment(self, names: str) -> None:
         for name in names.split():
             self.say(f"[{name}={os.environ.get(name, '')}]")
 
-    def pid(self, _):
+    def pid(self, _: str) -> None:
         self.say(f"[pid {os.getpid()}]")
 
-    def history(self, _):
+    def history(self, _: str) -> None:
         self.say(f"[turns {len(self.sessions().get(self.session, []))}]")
 
-    def show_mode(self, _):
+    def show_mode(self, _: str) -> None:
         self.say(f"[mode {self.mode}]")
 
-    def show_blocks(self, _):
+    def show_blocks(self, _: str) -> None:
         self.say("[" + " ".join(block["type"] for block in self.blocks) + "]")
 
-    def show_prompt(self, _):
+    def show_prompt(self, _: str) -> None:
         self.say(self.blocks[0]["text"].replace("#", "$"))
 
-    def late(self, text):
+    def late(self, text: str) -> None:
         """Said after the answer to the prompt."""
         self.after.append(lambda: self.say(text))
 
-    def late_id(self, rest):
+    def late_id(self, rest: str) -> None:
         """The same with a message id, after a while, when the next prompt may be open."""
         delay, _, spoken = rest.partition(" ")
 
-        def later():
+        def later() -> None:
             time.sleep(float(delay))
             self.say_id(spoken)
 
         self.after.append(later)
 
-    def child(self, _):
+    def child(self, _: str) -> None:
         """Start a grandchild that ignores everything but SIGKILL, and name it."""
-        code = "import signal,time; signal.signal(15, signal.SIG_IGN); print(1, flush=True); time.sleep(600)"
+        code = (
+            "import signal, time; signal.signal(15, signal.SIG_IGN); "
+            "print(1, flush=True); time.sleep(600)"
+        )
         process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+        assert process.stdout is not None
         process.stdout.readline()
         self.say(f"[child {process.pid}]")
 
-    def link(self, rest):
+    def link(self, rest: str) -> None:
         uri, _, name = rest.partition(" ")
         block = {"type": "resource_link", "uri": uri, "name": name}
         self.update({"sessionUpdate": "agent_message_chunk", "content": block})
 
-    def image(self, rest):
+    def image(self, rest: str) -> None:
         data = rest or base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(16)).decode()
         block = {"type": "image", "mimeType": "image/png", "data": data}
         self.update({"sessionUpdate": "agent_message_chunk", "content": block})
 
-    def stop(self, reason):
+    def stop(self, reason: str) -> None:
         self.stop_reason = reason
 
-    def sleep(self, seconds):
+    def sleep(self, seconds: str) -> None:
         self.wait(float(seconds))
 
 
-DIRECTIVES = {
+DIRECTIVES: dict[str, Callable[[Agent, str], Json | None]] = {
     "say": Agent.say,
     "say-id": Agent.say_id,
     "think": Agent.think,

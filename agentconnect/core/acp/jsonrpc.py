@@ -25,6 +25,9 @@ INTERNAL_ERROR = -32603
 REQUEST_CANCELLED = -32800
 AUTH_REQUIRED = -32000
 
+_DATA_DEPTH = 5
+"""How far the useful text of an error is looked for; codex nests JSON text in ``data``."""
+
 NULL = Raw(b"null")
 EMPTY = Raw(b"{}")
 
@@ -165,13 +168,13 @@ def detail_of(error: AgentError) -> str:
 def _telling(data: object, depth: int) -> str:
     if isinstance(data, str):
         text = data.strip()
-        if text.startswith("{") and depth < 3:
+        if text.startswith("{") and depth < _DATA_DEPTH:
             try:
                 return _telling(_plain.decode(text), depth + 1) or text
             except BAD_LINE:
                 return text
         return text
-    if isinstance(data, dict) and depth < 3:
+    if isinstance(data, dict) and depth < _DATA_DEPTH:
         for key in ("details", "message", "error", "reason"):
             if found := _telling(data.get(key), depth + 1):
                 return found

@@ -66,7 +66,7 @@ def _decide(tree: Given, given: dict[str, Any]) -> object:
 
 def _judged(given: dict[str, Any]) -> dict[str, object]:
     call = read_tool_call(given["tool_call"])
-    root = os.path.realpath(os.path.expanduser(given["cwd"]))
+    root = os.path.realpath(given["cwd"])
     decision = judge(
         call,
         read_options(given["options"]),
@@ -99,7 +99,7 @@ def _unput(value: Any, names: dict[str, str]) -> Any:
     """The placeholders back in place of whole leading folders, the longest first."""
     if isinstance(value, str):
         for name, real in sorted(names.items(), key=lambda pair: -len(pair[1])):
-            value = re.sub(rf"{re.escape(real)}(?=/|$)", lambda _, name=name: name, value)
+            value = re.sub(rf"{re.escape(real)}(?=/|$)", name, value)
         return value
     if isinstance(value, list):
         return [_unput(item, names) for item in value]
