@@ -263,7 +263,7 @@ def _raw_item(raw: bytes) -> object:
     except (ValueError, RecursionError):
         return _text_item(raw.decode("utf-8", "replace"))
     if isinstance(item, dict) and _may_repeat(raw):
-        return _text_item(raw.decode("utf-8"))
+        return _text_item(raw.decode("utf-8", "replace"))
     return item
 
 

@@ -13,6 +13,7 @@ _BLANK_LINE = re.compile(r"\n[^\S\n]*\n")
 _FENCE_LINE = re.compile(r"^[^\S\n]{0,3}(`{3,}+|~{3,}+)([^\n]*)$", re.M)
 _MAX_RUN_CHARS = 40  # a longer fence is not reopened: its lines alone could fill a chunk
 _MAX_INFO_CHARS = 40
+_MIN_FENCED_CHARS = 320
 
 
 def clean_outgoing(text: str) -> str:
@@ -26,8 +27,9 @@ def chunks(body: str, limit: int = CHUNK_CHARS) -> list[str]:
     Cut at blank lines, else at lines, else anywhere. A fence that is open at a cut is closed
     there and opened again in the next piece.
     """
-    body = clean_outgoing(body)
-    limit = max(limit, 4 * (_MAX_RUN_CHARS + _MAX_INFO_CHARS))
+    body, limit = clean_outgoing(body), max(limit, 1)
+    # too little room for the lines that close and open a fence
+    reserve = _MAX_RUN_CHARS + 1 if limit >= _MIN_FENCED_CHARS else 0
     pieces: list[str] = []
     position, opening = 0, ""
     while position < len(body):
@@ -36,9 +38,9 @@ def chunks(body: str, limit: int = CHUNK_CHARS) -> list[str]:
             pieces.append(head + body[position:])
             break
         # room for the line that closes a fence left open here
-        end, after = _cut(body, position, limit - len(head) - _MAX_RUN_CHARS - 1)
+        end, after = _cut(body, position, limit - len(head) - reserve)
         text = body[position:end]
-        opening = _open_fence(text, opening)
+        opening = _open_fence(text, opening) if reserve else ""
         closing = f"\n{_run(opening)}" if opening else ""
         if text.strip():
             pieces.append(head + text + closing)
