@@ -9,7 +9,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-_COMMAND = re.compile(r"\s*(trust|untrust|allow)\s+(@[^\s:@]+:[^\s:@/]+?)[\s.]*", re.IGNORECASE)
+_COMMAND = re.compile(
+    r"[\s`]*(trust|untrust|allow)[\s`]+(@[^\s:@`]+:[^\s:@/`]+?)[\s`.]*", re.IGNORECASE
+)
 
 GREETING = (
     "Hello. Here you set who counts as an owner of your agents: `trust @user:domain`, "

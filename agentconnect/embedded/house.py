@@ -33,6 +33,7 @@ class House:
         self.timing = timing
         self.extras = extras
         self.ended = trio.Event()
+        self._leases = True  # whether any task may be leased: an idle relay reads nothing
         self.faults = faults
         self.bells = Bells()
         self.presence = Presence(timing.online_s, timing.visibility_s)
@@ -64,6 +65,7 @@ class House:
         self.cookie = f"agentconnect_{facts['instance']}"
         await trio.to_thread.run_sync(self.shelf.sweep, known)
         await self.store.write(_ensure_concierge)
+        await self.prune()
         await self.reload_directory()
 
     def _open(self, tx: Tx) -> tuple[dict[str, str], frozenset[str]]:
@@ -83,6 +85,8 @@ class House:
 
     async def sweep(self) -> None:
         """Let lapsed leases go on, go back or die; called by a timer."""
+        if not self._leases:
+            return
         now = self.now()
         due = await self.store.read(
             lambda tx: tx.texts(
@@ -91,6 +95,10 @@ class House:
         )
         if due:
             await self.store.write(lambda tx: self._sweep(tx, due))
+        else:
+            self._leases = await self.store.read(
+                lambda tx: tx.number("SELECT COUNT(*) FROM tasks WHERE state = 'leased'") > 0
+            )
 
     def _sweep(self, tx: Tx, agents: list[str]) -> None:
         for agent in agents:
@@ -108,16 +116,18 @@ class House:
 
         await self.store.write(unit)
 
-    async def take(self, agent_id: str) -> list[tasks.Served]:
-        """Lease everything that waits for an agent."""
+    async def take(self, agent_id: str, *, alive: bool) -> list[tasks.Served]:
+        """Lease everything that waits for an agent; ``alive``: it was there before this call."""
 
         def unit(tx: Tx) -> list[tasks.Served]:
-            tasks.sweep(tx, agent_id, self.presence.alive(agent_id, tx.now), self.timing)
+            tasks.sweep(tx, agent_id, alive, self.timing)
             served = tasks.serve(tx, agent_id, self.timing, self._marker)
             tx.woken.discard(agent_id)
             return served
 
-        return await self.store.write(unit)
+        served = await self.store.write(unit, durable=False)
+        self._leases = self._leases or bool(served)
+        return served
 
     def _marker(self, found: Media) -> str:
         return media.marker(found, self.base, self.domain)

@@ -177,6 +177,14 @@ class EmbeddedRelay:
 
         await self._house.store.write(unit)
 
+    def open_polls(self, agent_id: str) -> int:
+        """How many polls of an agent are held open."""
+        return self._house.presence.open_of(agent_id)
+
+    async def prune(self) -> None:
+        """Forget what is past its window, as the timer does now and then."""
+        await self._house.prune()
+
     async def changed(self) -> None:
         """Wait for the next change of any room. Take what you look at after calling it."""
         await self._house.bells.of_changes().wait()

@@ -252,7 +252,7 @@ async def mark_read(house: House, me: User, request: Request) -> Response:
         newest = tx.number("SELECT MAX(seq) FROM messages WHERE room_id = ?", room_id)
         rooms.mark_read(tx, room_id, me.user_id, max(0, min(said.seq, newest)))
 
-    await house.store.write(unit)
+    await house.store.write(unit, durable=False)
     return answer({"ok": True})
 
 

@@ -76,6 +76,10 @@ class Presence:
         finally:
             self._open[user_id] -= 1
 
+    def open_of(self, user_id: str) -> int:
+        """How many polls or streams of a user are open."""
+        return self._open.get(user_id, 0)
+
     def heard(self, user_id: str, now: float) -> None:
         """A heartbeat or another call came."""
         self._heard[user_id] = now

@@ -4,18 +4,21 @@ The page puts this into the document as it is, so nothing but what is listed her
 """
 
 from functools import lru_cache
+from html import escape
 from urllib.parse import urlsplit
 
 from markdown_it import MarkdownIt
 
 _SCHEMES = frozenset({"http", "https", "mailto"})
-_MAX_CHARS = 40_000
+_MAX_CHARS = 16_000  # some texts cost the square of their length
 
 
 @lru_cache(maxsize=512)
 def html(body: str) -> str:
-    """The HTML of one message."""
-    return str(_parser().render(body[:_MAX_CHARS]))
+    """The HTML of one message; a very long one is shown as it was written."""
+    if len(body) > _MAX_CHARS:
+        return f"<pre>{escape(body)}</pre>\n"
+    return str(_parser().render(body))
 
 
 @lru_cache(maxsize=1)

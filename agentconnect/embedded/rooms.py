@@ -228,6 +228,7 @@ def reactions(tx: Tx, event_id: str) -> list[tuple[str, str]]:
 
 def redact(tx: Tx, found: Message) -> None:
     """Take a message's content away for good; its place stays."""
+    tx.run("DELETE FROM media WHERE media_id = ?", found.media_id)
     tx.run(
         "UPDATE messages SET body = '', media_id = '', redacted = 1 WHERE event_id = ?",
         found.event_id,

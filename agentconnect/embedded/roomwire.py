@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from agentconnect.embedded import keys, media, rooms, talk
+from agentconnect.embedded import answers, keys, media, rooms, talk
 from agentconnect.embedded.bodies import Refusal, answer, decode, raw_json, read, read_as
 from agentconnect.embedded.house import House, place_file
 from agentconnect.embedded.keys import Claim
@@ -69,7 +69,8 @@ async def room_op(house: House, agent_id: str, request: Request) -> Response:
             raise Refusal(404, _NO_ROOM)
         return handle(tx, room, agent_id, said)
 
-    return answer(await house.store.write(unit))
+    step = said.op in ("edit", "react") or said.body.strip() == answers.PLACEHOLDER
+    return answer(await house.store.write(unit, durable=not step))
 
 
 def _message(tx: Tx, room: Room, agent_id: str, said: RoomOp) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from agentconnect.embedded.bodies import Refusal, refused
 from agentconnect.embedded.house import House
 from agentconnect.embedded.records import Event
 from agentconnect.embedded.store import Tx
+from agentconnect.embedded.wire import only_get
 
 _BATCH = 200
 _STREAMS = 4
@@ -115,6 +116,7 @@ class PageEvents:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         house, request = self._house, Request(scope, receive)
         try:
+            only_get(request)
             self._origins.check(request, changing=False)
             user_id = auth.visitor(request, house.directory, house.cookie)
         except Refusal as refusal:
@@ -159,6 +161,7 @@ class WorkerEvents:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         house, request = self._house, Request(scope, receive)
         try:
+            only_get(request)
             agent_id = auth.worker(request, house.directory)
             self._admit(agent_id)
         except Refusal as refusal:

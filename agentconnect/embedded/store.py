@@ -81,9 +81,13 @@ class Store:
         self._limiter = trio.CapacityLimiter(1)
         self.domain = ""
 
-    async def write(self, unit: Callable[[Tx], T]) -> T:
-        """Run a unit in a transaction; on any exception nothing of it has happened."""
-        tx, value = await trio.to_thread.run_sync(self._write, unit, limiter=self._limiter)
+    async def write(self, unit: Callable[[Tx], T], *, durable: bool = True) -> T:
+        """Run a unit in a transaction; on any exception nothing of it has happened.
+
+        Without ``durable`` it survives a kill, but not a power cut before the next durable one:
+        for leases, acks and steps on the way, which come again by themselves.
+        """
+        tx, value = await trio.to_thread.run_sync(self._write, unit, durable, limiter=self._limiter)
         if tx.changed or tx.woken:
             self._committed(frozenset(tx.woken), tx.changed)
         return value
@@ -97,10 +101,16 @@ class Store:
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(self._connection.close, limiter=self._limiter)
 
-    def _write(self, unit: Callable[[Tx], T]) -> tuple[Tx, T]:
+    def _write(self, unit: Callable[[Tx], T], durable: bool) -> tuple[Tx, T]:
         tx = self._tx()
-        with self._transaction("BEGIN IMMEDIATE"):
-            value = unit(tx)
+        if not durable:
+            self._connection.execute("PRAGMA synchronous=NORMAL")
+        try:
+            with self._transaction("BEGIN IMMEDIATE"):
+                value = unit(tx)
+        finally:
+            if not durable:
+                self._connection.execute("PRAGMA synchronous=FULL")
         return tx, value
 
     def _read(self, unit: Callable[[Tx], T]) -> T:

@@ -6,7 +6,7 @@ Units of work over :mod:`rooms` and :mod:`tasks`; who is meant and at which tier
 
 from collections.abc import Sequence
 
-from agentconnect.core.relay.text_out import chunks
+from agentconnect.core.relay.text_out import chunks, clean_outgoing
 from agentconnect.embedded import addressing, answers, concierge, ids, people, rooms, tasks
 from agentconnect.embedded.answers import Verdict
 from agentconnect.embedded.leases import State
@@ -25,6 +25,7 @@ def say(
     also: Sequence[str] = (),
 ) -> Message:
     """Post a message of a person or an agent and set off what it asks for."""
+    body = clean_outgoing(body)
     placed = body.strip() == answers.PLACEHOLDER
     task_id = tasks.place(tx, sender, room.room_id) if placed else ""
     posted = rooms.post(
@@ -120,8 +121,7 @@ def reject(tx: Tx, agent_id: str, task_id: str, code: str) -> str:
         return "undelivered"
     if row.state in (State.DONE, State.DEAD):
         return "duplicate" if row.state == State.DONE or row.rejected else "undelivered"
-    tasks.close(tx, row, State.DEAD, "", rejected=True)
     line = answers.rejected(code)
+    tasks.close(tx, row, State.DEAD, line, rejected=True)
     tasks.notice(tx, row, line)
-    tx.run("UPDATE tasks SET answer = ? WHERE id = ?", line, task_id)
     return "rejected"

@@ -206,8 +206,9 @@ def sweep(tx: Tx, agent_id: str, alive: bool, timing: Timing) -> None:
         if after.state is State.QUEUED:
             tx.woken.add(agent_id)
         elif after.state is State.DEAD:
-            close(tx, row, State.DEAD, "")
-            notice(tx, row, answers.gave_up(timing.attempts))
+            line = answers.gave_up(timing.attempts)
+            close(tx, row, State.DEAD, line)
+            notice(tx, row, line)
 
 
 def close(tx: Tx, row: TaskRow, state: State, answer: str, *, rejected: bool = False) -> None:
@@ -247,7 +248,8 @@ def place(tx: Tx, agent_id: str, room_id: str) -> str:
     return tx.text(
         "SELECT t.id FROM tasks t LEFT JOIN messages m ON m.event_id = t.placeholder "
         "WHERE t.agent_id = ? AND t.room_id = ? AND t.state = 'leased' "
-        "AND (t.placeholder = '' OR m.seq <= t.served_seq) ORDER BY t.seq LIMIT 1",
+        "AND (t.placeholder = '' OR m.seq <= t.served_seq) "
+        "ORDER BY CASE WHEN t.placeholder = '' THEN 0 ELSE 1 END, t.seq LIMIT 1",
         agent_id,
         room_id,
     )
@@ -255,17 +257,13 @@ def place(tx: Tx, agent_id: str, room_id: str) -> str:
 
 def prune(tx: Tx, timing: Timing) -> None:
     """Forget tasks that ended before the window, keeping at least the newest ``done_min``."""
-    kept = tx.number(
-        "SELECT finished FROM tasks WHERE state IN ('done', 'dead') "
-        "ORDER BY finished DESC LIMIT 1 OFFSET ?",
-        timing.done_min,
+    tx.run(
+        "DELETE FROM tasks WHERE state IN ('done', 'dead') AND finished < ? AND finished < "
+        "(SELECT finished FROM tasks WHERE state IN ('done', 'dead') "
+        "ORDER BY finished DESC LIMIT 1 OFFSET ?)",
+        tx.now - timing.done_window_s,
+        timing.done_min - 1,
     )
-    if kept:
-        tx.run(
-            "DELETE FROM tasks WHERE state IN ('done', 'dead') AND finished < ? AND finished < ?",
-            tx.now - timing.done_window_s,
-            kept,
-        )
 
 
 def expire(tx: Tx, task_id: str, timing: Timing) -> None:

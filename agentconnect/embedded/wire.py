@@ -78,7 +78,9 @@ async def ack(house: House, agent_id: str, request: Request) -> Response:
     """``POST /v1/tasks/{id}/ack``."""
     said = await read_as(request, AckBody, JSON_BYTES)
     task_id = request.path_params["task_id"]
-    verdict = await house.store.write(lambda tx: tasks.ack(tx, agent_id, task_id, said.lease_id))
+    verdict = await house.store.write(
+        lambda tx: tasks.ack(tx, agent_id, task_id, said.lease_id), durable=False
+    )
     if verdict in (Ack.NOT_LEASED, Ack.STALE):
         return answer({"error": str(verdict)}, 404)
     return answer({"ok": True})
@@ -115,7 +117,7 @@ async def heartbeat(house: House, agent_id: str, request: Request) -> Response:
         text = msgspec.json.encode(merged).decode()
         tx.run("UPDATE users SET heartbeat = ? WHERE user_id = ?", text, agent_id)
 
-    await house.store.write(unit)
+    await house.store.write(unit, durable=False)
     return answer({"ok": True})
 
 
@@ -142,28 +144,33 @@ class Poll:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         house, request = self._house, Request(scope, receive)
         try:
+            only_get(request)  # HEAD would take tasks and tell nobody
             agent_id = auth.worker(request, house.directory)
         except Refusal as refusal:
             await refused(refusal)(scope, receive, send)
             return
         wait_s = _wait_of(request.query_params.get("wait", ""), house.timing.wait_cap_s)
         gone = trio.Event()
+        alive = house.presence.alive(agent_id, house.now())
         with house.presence.polling(agent_id, house.now()) as others:
             if others:
                 _log.warning("another poll is open on this bearer: agent=%s", agent_id)
             async with trio.open_nursery() as watch:
                 watch.start_soon(_until_gone, receive, gone)
-                served = await self._wait(agent_id, wait_s, gone)
+                served = await self._wait(agent_id, wait_s, gone, alive)
                 await self._send(agent_id, served, gone, send)
                 watch.cancel_scope.cancel()
             house.presence.polled(agent_id, house.now())
 
-    async def _wait(self, agent_id: str, wait_s: float, gone: trio.Event) -> list[tasks.Served]:
+    async def _wait(
+        self, agent_id: str, wait_s: float, gone: trio.Event, alive: bool
+    ) -> list[tasks.Served]:
         house = self._house
         deadline = trio.current_time() + wait_s
         while not gone.is_set():
             bell = house.bells.of_agent(agent_id)
-            served = await house.take(agent_id)
+            served = await house.take(agent_id, alive=alive)
+            alive = True  # from here on this poll is the proof
             if served or house.bells.stopping:
                 return served
             with trio.move_on_at(deadline) as waiting:
@@ -189,6 +196,16 @@ class Poll:
             await self._house.store.write(lambda tx: tasks.release(tx, agent_id, served))
             return
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def only_get(request: Request) -> None:
+    """Refuse HEAD, which comes with GET.
+
+    Raises:
+        Refusal: 405.
+    """
+    if request.method != "GET":
+        raise Refusal(405, "This is not how it is asked.")
 
 
 async def _until_gone(receive: Any, gone: trio.Event) -> None:

@@ -13,6 +13,20 @@ from agentconnect.embedded.server import open_embedded
 from agentconnect.embedded.timing import Timing
 
 
+class Clock:
+    """A wall clock that only moves when it is told to."""
+
+    def __init__(self, now: float = 1_800_000_000.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+    def forward(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now += seconds
+
+
 class Relay:
     """A running relay with its first owner, room and agent, and calls as that agent's worker."""
 
@@ -85,6 +99,14 @@ class Relay:
     async def op(self, op: str, **members: object) -> httpx.Response:
         """One room op, in the first room unless told otherwise."""
         return await self.call("POST", "/v1/room", {"op": op, "room_id": self.room, **members})
+
+    async def visitor(self, link_token: str = "") -> httpx.AsyncClient:
+        """A browser that came in by a link, the owner's unless told otherwise; close it."""
+        browser = httpx.AsyncClient(base_url=self.relay.origin, trust_env=False, timeout=40)
+        token = link_token or self.setup.link_token
+        answer = await browser.post("/page/login", json={"token": token})
+        assert answer.status_code == 200, answer.text
+        return browser
 
     async def bodies(self, room: str = "") -> list[str]:
         """What a room reads now."""
