@@ -64,10 +64,12 @@ class World:
         ]
 
     async def _planned(self, plan: list[OpResult | float]) -> OpResult | None:
-        """Numbers are seconds to wait first; a result is what the op answers."""
-        while plan and isinstance(plan[0], (int, float)):
-            await trio.sleep(float(plan.pop(0)))  # type: ignore[arg-type]
-        return plan.pop(0) if plan else None  # type: ignore[return-value]
+        """A result is what the op answers; a number is the seconds it takes to succeed."""
+        step = plan.pop(0) if plan else None
+        if isinstance(step, int | float):
+            await trio.sleep(step)
+            return None
+        return step
 
     # RoomPort
 
@@ -230,9 +232,10 @@ async def open_desk(world: World, adapter: FakeAdapter, **settings: object) -> A
 
 
 async def run_tasks(world: World, script: Script, *tasks: Task, **settings: object) -> FakeAdapter:
-    """Submit ``tasks`` and wait for all of them."""
+    """Submit ``tasks`` a moment apart and wait for all of them."""
     adapter = FakeAdapter(script)
     async with open_desk(world, adapter, **settings) as desk:
         for item in tasks:
             desk.submit(item)
+            await trio.sleep(0.01)
     return adapter

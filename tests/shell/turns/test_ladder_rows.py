@@ -130,7 +130,7 @@ async def test_redirect_stays_first_when_a_notice_was_not_posted(
         emit(Notice(text="fresh conversation"))
         return Done(reason=Reason.COMPLETED, text="[channel: !other:x]\nsecret")
 
-    world.message_outcomes = [OpResult(ok=True, event_id="x"), FAILED]
+    world.message_outcomes = [0, FAILED]
     await run_tasks(world, script, task())
     assert world.results["t1"].startswith("[channel: !other:x]\nsecret")
     assert "fresh conversation" in world.results["t1"]
@@ -308,7 +308,7 @@ async def test_unposted_notice_goes_in_front_of_the_answer(
         emit(Notice(text="fresh conversation"))
         return Done(reason=Reason.COMPLETED, text="hi")
 
-    world.message_outcomes = [0.0, OpResult(ok=True), FAILED]
+    world.message_outcomes = [0, FAILED]
     await run_tasks(world, script, task())
     assert world.texts["$e1"] == "fresh conversation\n\nhi"
 
