@@ -43,6 +43,11 @@ def is_key(value: str) -> bool:
     return _KEY.fullmatch(value) is not None
 
 
+def route_of(last: str) -> str:
+    """The keyed route that ends in this word."""
+    return next(route for route in ROUTES if route.endswith(f"/{last}"))
+
+
 def digest(route: str, room_id: str, body: bytes) -> str:
     """What a key is bound to."""
     head = f"{route}\n{room_id}\n".encode("utf-8", "replace")

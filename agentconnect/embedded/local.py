@@ -3,7 +3,7 @@
 import msgspec
 import trio
 
-from agentconnect.embedded import people, rooms, tasks
+from agentconnect.embedded import keys, people, rooms, tasks
 from agentconnect.embedded.house import House
 from agentconnect.embedded.leases import State
 from agentconnect.embedded.pagepeople import command_for, new_agent
@@ -184,6 +184,14 @@ class EmbeddedRelay:
     async def prune(self) -> None:
         """Forget what is past its window, as the timer does now and then."""
         await self._house.prune()
+
+    async def hold_key(self, agent_id: str, key: str, route: str, room_id: str, raw: bytes) -> None:
+        """For tests: a claim on a key as another process holds it while its post runs."""
+        wanted = keys.digest(keys.route_of(route), room_id, raw)
+        lease_s = self._house.timing.key_lease_s
+        await self._house.store.write(
+            lambda tx: keys.keep(tx, agent_id, key, wanted, state="running", lease_s=lease_s)
+        )
 
     async def changed(self) -> None:
         """Wait for the next change of any room. Take what you look at after calling it."""

@@ -152,15 +152,15 @@ class Poll:
         wait_s = _wait_of(request.query_params.get("wait", ""), house.timing.wait_cap_s)
         gone = trio.Event()
         alive = house.presence.alive(agent_id, house.now())
-        with house.presence.polling(agent_id, house.now()) as others:
-            if others:
-                _log.warning("another poll is open on this bearer: agent=%s", agent_id)
-            async with trio.open_nursery() as watch:
-                watch.start_soon(_until_gone, receive, gone)
+        async with trio.open_nursery() as watch:
+            watch.start_soon(_until_gone, receive, gone)
+            with house.presence.polling(agent_id, house.now()) as others:
+                if others:
+                    _log.warning("another poll is open on this bearer: agent=%s", agent_id)
                 served = await self._wait(agent_id, wait_s, gone, alive)
-                await self._send(agent_id, served, gone, send)
-                watch.cancel_scope.cancel()
             house.presence.polled(agent_id, house.now())
+            await self._send(agent_id, served, gone, send)
+            watch.cancel_scope.cancel()
 
     async def _wait(
         self, agent_id: str, wait_s: float, gone: trio.Event, alive: bool
