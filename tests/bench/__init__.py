@@ -1,0 +1,1 @@
+"""Side-by-side measurements: our worker, the reference worker, and the bare calls."""
