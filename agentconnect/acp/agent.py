@@ -56,6 +56,8 @@ class Agent:
         self._env = env
         self.info = AgentInfo(protocol_version=None)
         self.listener: Listener | None = None
+        self.waited = False
+        """It was kept ready for a while, so it may have died with nobody noticing."""
         self._process: AgentProcess | None = None
         self._peer: Peer | None = None
         self._stop = trio.Event()

@@ -179,7 +179,7 @@ class Peer:
                     self._running += 1
                     if self._running > MAX_REQUESTS:
                         raise PeerError("the agent asked too many questions at once")
-                    requests.start_soon(self._answer, message)
+                    requests.start_soon(self._answer, message, self._running > MAX_HANDLED)
                 case Unusable(reason=reason):
                     self._say_junk(reason, line)
 
@@ -198,9 +198,12 @@ class Peer:
         if found := self._asked.get(key):
             found[1].cancel()
 
-    async def _answer(self, request: Request) -> None:
+    async def _answer(self, request: Request, too_many: bool) -> None:
         try:
-            reply = await self._reply_to(request)
+            if too_many:
+                reply = jsonrpc.error(request.id, jsonrpc.INTERNAL_ERROR, "Too many requests")
+            else:
+                reply = await self._reply_to(request)
             await self._write(reply)
         except (AgentExitedError, PeerError):
             log.debug("answer to %s not sent: the agent is gone", request.method)
@@ -208,8 +211,6 @@ class Peer:
             self._running -= 1
 
     async def _reply_to(self, request: Request) -> bytes:
-        if self._running > MAX_HANDLED:
-            return jsonrpc.error(request.id, jsonrpc.INTERNAL_ERROR, "Too many requests at once")
         key = bytes(request.id)
         with trio.CancelScope() as scope:
             self._asked[key] = (request.method, scope)
@@ -242,7 +243,8 @@ class Peer:
                     raise AgentExitedError("the agent no longer reads its input") from error
             if scope.cancelled_caught:
                 self._failure = PeerError("the agent stopped reading its input")
-                await self._outgoing.aclose()
+                with trio.CancelScope(shield=True):  # closing does not wait for the agent
+                    await self._outgoing.aclose()
                 raise self._failure
             if on_sent is not None:
                 on_sent()

@@ -132,6 +132,11 @@ class AcpAdapter:
         self._pool.keep_as_spare(agent)
         return wording.described(agent.info.name, agent.info.version)
 
+    @property
+    def waiting(self) -> tuple[int, int]:
+        """How many spare and how many idle agent processes are kept warm."""
+        return self._pool.waiting
+
     @asynccontextmanager
     async def session(self, key: SessionKey) -> AsyncIterator[AcpSession]:
         """The conversation of ``key``; on leaving, its process stays warm or ends."""

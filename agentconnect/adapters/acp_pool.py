@@ -78,8 +78,9 @@ class AgentPool:
         self._filling = False
 
     @property
-    def running(self) -> bool:
-        return self._agents is not None
+    def waiting(self) -> tuple[int, int]:
+        """How many spares and how many idle processes are kept."""
+        return len(self._spares), len(self._idle)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Hold the processes until cancelled; then all of them end, side by side."""
@@ -190,6 +191,7 @@ class AgentPool:
         if not self._limits.keepalive_s or len(self._spares) >= self._limits.spare:
             agent.stop()
             return
+        agent.waited = True
         self._spares[agent] = self._expire(agent, self._spares)
 
     def _fill(self) -> None:
@@ -221,6 +223,7 @@ class AgentPool:
             agent.stop()
             return
         self.unpark(agent)
+        agent.waited = True
         self._idle[agent] = self._expire(agent, self._idle)
         surplus = deque(self._idle)
         while len(self._idle) > self._limits.max_idle:

@@ -78,6 +78,7 @@ class AcpSession:
         self._running = False
         self._interrupted = False
         self._prompting = False
+        self._unsent_said = False
 
     @property
     def warm(self) -> bool:
@@ -93,13 +94,20 @@ class AcpSession:
 
     async def turn(self, ctx: TurnContext, emit: Emit) -> Done:
         """Run one turn to its end; every ending is a value."""
-        async with self._one_turn:
+        if self._one_turn.locked():
+            await self._one_turn.acquire()
+        else:  # no checkpoint: an interrupt may come right behind the call
+            self._one_turn.acquire_nowait()
+        try:
             self._interrupted = False
             self._running = True
+            self._unsent_said = False
             settled = False
             try:
                 if self._agent is not None:
                     self._pool.unpark(self._agent)
+                if self._conversation is not None:
+                    self._conversation.heard_prompt = False
                 done = await self._turn(ctx, emit)
                 settled = True
                 return done
@@ -107,6 +115,8 @@ class AcpSession:
                 self._running = False
                 self._prompting = False
                 self._after(settled=settled)
+        finally:
+            self._one_turn.release()
 
     async def interrupt(self) -> None:
         """Stop the running turn: ``session/cancel``, or no prompt at all when none was sent."""
@@ -151,24 +161,28 @@ class AcpSession:
         stored = False
         try:
             while True:
-                was_warm = self.warm
-                agent, conversation = await self._opened(emit)
-                if self._interrupted:
-                    return Done(reason=Reason.CANCELLED)
-                if not stored:
-                    await self._count_attempt(conversation)
-                    stored = self._store is not None
                 try:
+                    agent, conversation = await self._opened(emit)
+                    if self._interrupted:
+                        return Done(reason=Reason.CANCELLED)
+                    if not stored:
+                        await self._count_attempt(conversation)
+                        stored = self._store is not None
                     return await self._prompt(agent, conversation, ctx, emit)
                 except AgentExitedError:
-                    if conversation.heard_prompt or not was_warm:
+                    if not self._died_waiting():
                         raise
-                    # it died between two turns and nobody had noticed: it never got this one
         except _ModeMissingError as error:
             self._let_go()
             return Done(reason=Reason.FAILED, note=str(error))
         except AgentConnectError as error:
             return self._failed(error, stored=stored)
+
+    def _died_waiting(self) -> bool:
+        """It died before this turn and nobody had noticed: it never got the prompt."""
+        agent, conversation = self._agent, self._conversation
+        heard = conversation is not None and conversation.heard_prompt
+        return agent is not None and agent.waited and not heard and not self._interrupted
 
     def _failed(self, error: AgentConnectError, *, stored: bool) -> Done:
         if self._interrupted:
@@ -188,7 +202,8 @@ class AcpSession:
         files = await attach(
             ctx.task.attachments, agent.info.accepts, self._settings.attachment_max_bytes
         )
-        if files.unsent:
+        if files.unsent and not self._unsent_said:
+            self._unsent_said = True
             lines = [(item.label, item.mime, item.reason) for item in files.unsent]
             emit(Notice(text=wording.unsent_files_notice(lines, files.accepts)))
         if self._interrupted:

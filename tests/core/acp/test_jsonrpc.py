@@ -128,8 +128,9 @@ class OpenCallsMachine(RuleBasedStateMachine):
 
     @rule(call_id=st.integers(min_value=0, max_value=20))
     def answer(self, call_id: int) -> None:
+        if call_id in self.open:
+            self.settled.add(call_id)
         assert self.open.pop(call_id, None) == self.calls.take(call_id)
-        self.settled.add(call_id)
 
     @rule()
     def close(self) -> None:

@@ -1,0 +1,229 @@
+"""The JSON-RPC peer over memory streams."""
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+import trio.testing
+
+from agentconnect.acp.messages import CancelParams
+from agentconnect.acp.peer import MAX_HANDLED, MAX_REQUESTS, Peer, RequestRefused
+from agentconnect.core.errors import (
+    AgentConnectError,
+    AgentError,
+    AgentExitedError,
+    PeerError,
+)
+
+PARAMS = CancelParams(session_id="s")
+
+
+class Answer(msgspec.Struct):
+    ok: bool = True
+
+
+class Recorder:
+    """A handler that notes what it sees, and answers what it is told to."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+        self.gate: trio.Event | None = None
+        self.slow = trio.Event()
+        self.slow.set()
+
+    async def notified(self, method: str, params: msgspec.Raw) -> None:
+        await self.slow.wait()
+        self.seen.append(method)
+
+    async def asked(self, method: str, params: msgspec.Raw) -> msgspec.Struct:
+        self.seen.append(f"?{method}")
+        if method == "unknown":
+            raise RequestRefused(-32601, "Method not found")
+        if method == "broken":
+            raise RuntimeError("/secret/path")
+        if self.gate is not None:
+            await self.gate.wait()
+        return Answer()
+
+    def withdrawn(self, method: str) -> msgspec.Struct | None:
+        return Answer(ok=False) if method == "mine" else None
+
+
+class Wire:
+    """The agent's side of the streams."""
+
+    def __init__(self, peer: Peer, handler: Recorder, stream: trio.StapledStream[Any, Any]) -> None:
+        self.peer = peer
+        self.handler = handler
+        self.stream = stream
+        self.buffer = b""
+
+    async def send(self, *messages: object) -> None:
+        lines = [json.dumps(m) if not isinstance(m, str) else m for m in messages]
+        await self.stream.send_all("".join(line + "\n" for line in lines).encode())
+
+    async def receive(self) -> dict[str, Any]:
+        while b"\n" not in self.buffer:
+            block = await self.stream.receive_some()
+            assert block, "the peer closed its side"
+            self.buffer += block
+        line, self.buffer = self.buffer.split(b"\n", 1)
+        value: dict[str, Any] = json.loads(line)
+        return value
+
+    async def result(self) -> tuple[object, object]:
+        message = await self.receive()
+        return message["id"], message["result"]
+
+
+@asynccontextmanager
+async def wired() -> AsyncIterator[Wire]:
+    """A running peer and the other end of it."""
+    ours, theirs = trio.testing.memory_stream_pair()
+    handler = Recorder()
+    peer = Peer(ours, ours, handler)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(peer.run)
+        yield Wire(peer, handler, theirs)
+        nursery.cancel_scope.cancel()
+
+
+async def catch(call: Callable[[], Any], into: list[object]) -> None:
+    """Keep what a call gives or raises."""
+    try:
+        into.append(await call())
+    except AgentConnectError as error:
+        into.append(error)
+
+
+async def test_an_answer_is_seen_after_everything_before_it(autojump_clock: object) -> None:
+    """Ten thousand updates stand before the response in the same reads."""
+    async with wired() as wire, trio.open_nursery() as nursery:
+        order: list[int] = []
+        results: list[object] = []
+
+        async def ask() -> object:
+            return await wire.peer.request(
+                "m", PARAMS, on_settled=lambda: order.append(len(wire.handler.seen))
+            )
+
+        nursery.start_soon(catch, ask, results)
+        assert 1 == (await wire.receive())["id"]
+        updates = [{"method": "u"}] * 10_000
+        await wire.send(*updates, {"id": 1, "result": {"a": 1}}, {"method": "late"})
+        await trio.testing.wait_all_tasks_blocked()
+        assert [10_000] == order
+        assert [b'{"a":1}'] == [bytes(r).replace(b" ", b"") for r in results]  # type: ignore[call-overload]
+
+
+async def test_a_slow_handler_stops_the_reading(autojump_clock: object) -> None:
+    """Back-pressure: nothing is queued in memory while one update is being handled."""
+    async with wired() as wire:
+        wire.handler.slow = trio.Event()
+        await wire.send({"method": "a"}, {"method": "b"})
+        await trio.testing.wait_all_tasks_blocked()
+        assert [] == wire.handler.seen
+        wire.handler.slow.set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert ["a", "b"] == wire.handler.seen
+
+
+@pytest.mark.parametrize(
+    ("method", "code"), [("unknown", -32601), ("fs/write_text_file", None), ("broken", -32603)]
+)
+async def test_requests_of_the_agent_are_answered(
+    method: str, code: int | None, autojump_clock: object
+) -> None:
+    """With the id it used, and never with a path of ours."""
+    async with wired() as wire:
+        await wire.send({"jsonrpc": "2.0", "id": "x-0", "method": method})
+        answer = await wire.receive()
+        assert "x-0" == answer["id"]
+        assert code == answer.get("error", {}).get("code")
+        assert "secret" not in json.dumps(answer)
+
+
+async def test_both_id_spaces_are_independent(autojump_clock: object) -> None:
+    """The agent's request 1 is not our request 1."""
+    async with wired() as wire, trio.open_nursery() as nursery:
+        results: list[object] = []
+        nursery.start_soon(catch, lambda: wire.peer.request("m", PARAMS), results)
+        await wire.receive()
+        await wire.send({"id": 1, "method": "theirs"})
+        assert {"ok": True} == (await wire.receive())["result"]
+        assert [] == results
+        await wire.send({"id": 1, "error": {"code": -32000, "message": "login"}})
+        await trio.testing.wait_all_tasks_blocked()
+        assert [-32000] == [e.code for e in results if isinstance(e, AgentError)]
+
+
+async def test_a_cancelled_call_ignores_its_late_answer(autojump_clock: object) -> None:
+    """And so do repeats and answers to nothing; junk is passed over."""
+    async with wired() as wire:
+        with trio.move_on_after(1):
+            await wire.peer.request("m", PARAMS)
+        await wire.send({"id": 1, "result": 1}, {"id": 99, "result": 1}, "junk", {"method": "on"})
+        await trio.testing.wait_all_tasks_blocked()
+        assert ["on"] == wire.handler.seen
+
+
+async def test_a_withdrawn_request_is_answered_as_such(autojump_clock: object) -> None:
+    """``$/cancel_request`` by the agent, :meth:`Peer.withdraw` by us."""
+    async with wired() as wire:
+        wire.handler.gate = trio.Event()
+        await wire.send({"id": 0, "method": "mine"}, {"id": 1, "method": "other"})
+        await wire.send({"id": 2, "method": "mine"})
+        await trio.testing.wait_all_tasks_blocked()
+        await wire.send({"method": "$/cancel_request", "params": {"requestId": 0}})
+        assert (0, {"ok": False}) == await wire.result()
+        await wire.send({"method": "$/cancel_request", "params": {"requestId": 1}})
+        assert -32800 == (await wire.receive())["error"]["code"]
+        await wire.send({"method": "$/cancel_request", "params": {"requestId": 77}})
+        wire.peer.withdraw("mine")
+        assert (2, {"ok": False}) == await wire.result()
+
+
+async def test_a_flood_of_requests_is_bounded(autojump_clock: object) -> None:
+    """Some are refused, far too many end the connection; the reader never waits."""
+    async with wired() as wire:
+        wire.handler.gate = trio.Event()
+        await wire.send(*({"id": n, "method": "m"} for n in range(MAX_HANDLED + 1)))
+        refused = await wire.receive()
+        assert (MAX_HANDLED, -32603) == (refused["id"], refused["error"]["code"])
+    ours, theirs = trio.testing.memory_stream_pair()
+    handler = Recorder()
+    handler.gate = trio.Event()
+    flood = b'{"id":1,"method":"m"}\n' * (MAX_REQUESTS + 2)
+    await theirs.send_all(flood)
+    with pytest.raises(PeerError, match="too many"):
+        await Peer(ours, ours, handler).run()
+
+
+async def test_the_end_fails_every_open_call(autojump_clock: object) -> None:
+    """And every later one."""
+    async with wired() as wire, trio.open_nursery() as nursery:
+        results: list[object] = []
+        for _ in range(3):
+            nursery.start_soon(catch, lambda: wire.peer.request("m", PARAMS), results)
+        await trio.testing.wait_all_tasks_blocked()
+        wire.peer.fail(AgentExitedError("gone", returncode=3))
+        await trio.testing.wait_all_tasks_blocked()
+        await catch(lambda: wire.peer.request("m", PARAMS), results)
+        assert [3] * 4 == [e.returncode for e in results if isinstance(e, AgentExitedError)]
+        assert wire.peer.broken
+
+
+async def test_an_agent_that_does_not_read_is_given_up(autojump_clock: object) -> None:
+    """A frame is written whole or the connection is dead; a cancel does not cut it."""
+    ours, theirs = trio.testing.lockstep_stream_pair()
+    peer = Peer(ours, ours, Recorder())
+    with trio.move_on_after(1) as cancelled:
+        with pytest.raises(PeerError, match="stopped reading"):
+            await peer.request("m", PARAMS)
+    assert not cancelled.cancelled_caught
+    assert peer.broken
+    await theirs.aclose()
