@@ -56,7 +56,7 @@ class LadderMachine(RuleBasedStateMachine):
         self.completes: list[str] = []
         self.saved = ""
         self.progress_at: list[float] = []
-        self.owes: list[Command] = []
+        self.owes: list[Complete] = []
         self.kind = EndingKind.ANSWER
         self.begun = False
         self.settled_at: float | None = None
@@ -77,7 +77,9 @@ class LadderMachine(RuleBasedStateMachine):
                 self.saved = body
             case SavePlaced():
                 pass
-            case Compose() | Complete():
+            case Compose():  # the shell answers this one at once
+                self.feed(Composed(ending=ending(self.kind)))
+            case Complete():
                 self.owes.append(command)
             case _:
                 pass
@@ -131,7 +133,7 @@ class LadderMachine(RuleBasedStateMachine):
     def pass_time(self, seconds: float) -> None:
         """Ticks come when they are due, never later."""
         until = self.now + seconds
-        while (due := self.ladder.wake_at) is not None and due <= until and not self.owes:
+        while (due := self.ladder.wake_at) is not None and due <= until:
             before = (self.ladder.state, self.flight, due)
             self.now = max(self.now, due)
             self.feed(Tick())
@@ -154,16 +156,12 @@ class LadderMachine(RuleBasedStateMachine):
     @precondition(lambda self: bool(self.owes))
     @rule()
     def answer_the_ladder(self) -> None:
-        command = self.owes.pop(0)
-        if isinstance(command, Compose):
-            self.feed(Composed(ending=ending(self.kind)))
-        elif isinstance(command, Complete):
-            self.completes.append(command.body)
-            self.feed(Completed())
+        self.completes.append(self.owes.pop(0).body)
+        self.feed(Completed())
 
     @invariant()
     def at_most_one_answer_is_handed_out(self) -> None:
-        assert len(self.completes) + sum(isinstance(c, Complete) for c in self.owes) <= 1
+        assert len(self.completes) + len(self.owes) <= 1
 
     @invariant()
     def abandoned_means_no_answer(self) -> None:

@@ -1,0 +1,175 @@
+"""The status file as it is written, on a real disk and a real clock (worker.md §15)."""
+
+import json
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+
+from agentconnect.core.status import RelayBlock, State, judge
+from agentconnect.status.writer import StatusWriter
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """Looks like the relay client's own."""
+
+    instance: str = "default"
+    state: str = "connected"
+    connected: bool = True
+    gateway: str = "http://127.0.0.1:1/relay"
+    last_ok_ts: float | None = 5.0
+    updated_ts: float = 6.0
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The file's object."""
+    loaded: dict[str, Any] = json.loads(path.read_text())
+    return loaded
+
+
+async def until(check: Callable[[], bool]) -> None:
+    """Wait for a state of the disk."""
+    with trio.fail_after(10):
+        while not check():
+            await trio.sleep(0.01)
+
+
+async def test_file_has_every_field_in_order(tmp_path: Path) -> None:
+    """Sorted keys, indent 2, one line end, 0600, folder made; unknown facts are absent."""
+    path = tmp_path / "new" / "status.json"
+    writer = StatusWriter(path, 15.0, workspace="/ws", pid=7, wall_now=lambda: 100.0)
+    await writer.flush()
+    status = read(path)
+    assert status == {
+        "detail": "",
+        "heartbeat_seconds": 15.0,
+        "instance": "default",
+        "last_error": None,
+        "oldest_task_seconds": 0.0,
+        "pid": 7,
+        "relay": None,
+        "started_at": 100.0,
+        "state": "starting",
+        "tasks_running": 0,
+        "updated_at": 100.0,
+        "uptime_seconds": 0.0,
+        "version": 1,
+        "workspace": "/ws",
+    }
+    assert list(status) == sorted(status)
+    assert path.read_text() == json.dumps(status, indent=2) + "\n"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    writer.facts(adapter="acp", agent="", repo="/r")
+    await writer.flush()
+    assert ("acp", "", "/r") == tuple(read(path)[name] for name in ("adapter", "agent", "repo"))
+    assert [path] == list(path.parent.iterdir())
+
+
+async def test_relay_facts_leave_the_clocks_alone(tmp_path: Path) -> None:
+    """A relay block is written through; only the worker's own writes move updated_at."""
+    path = tmp_path / "status.json"
+    now = [100.0]
+    writer = StatusWriter(path, 60.0, wall_now=lambda: now[0], mono_now=lambda: now[0])
+    async with trio.open_nursery() as nursery:
+        await nursery.start(writer.run)
+        now[0] = 130.0
+        writer.relay(Snapshot())
+        await until(lambda: read(path)["relay"] is not None)
+        assert (100.0, 0.0) == (read(path)["updated_at"], read(path)["uptime_seconds"])
+        assert set(read(path)["relay"]) == set(RelayBlock.__struct_fields__)
+        assert read(path)["relay"]["backoff_s"] is None
+        writer.state("serving", "adapter=acp")
+        await until(lambda: read(path)["state"] == "serving")
+        assert (130.0, 30.0) == (read(path)["updated_at"], read(path)["uptime_seconds"])
+        nursery.cancel_scope.cancel()
+
+
+async def test_heartbeat_moves_the_clocks_and_asks_for_the_load(tmp_path: Path) -> None:
+    """Every half heartbeat the file is written anew, with the tasks in hand."""
+    path = tmp_path / "status.json"
+    writer = StatusWriter(path, 0.1)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(writer.run)
+        writer.load = lambda: (2, 3.456)
+        first = read(path)["updated_at"]
+        await until(lambda: read(path)["updated_at"] > first)
+        await until(lambda: read(path)["tasks_running"] == 2)
+        assert read(path)["oldest_task_seconds"] == 3.5
+        nursery.cancel_scope.cancel()
+
+
+async def test_last_error_is_kept(tmp_path: Path) -> None:
+    """An error state is the last error, and stays it in later states."""
+    path = tmp_path / "status.json"
+    writer = StatusWriter(path, 15.0, wall_now=lambda: 100.0)
+    writer.state(State.ERROR, "no token")
+    writer.state(State.STOPPED, "terminated")
+    await writer.flush()
+    assert read(path)["last_error"] == {"at": 100.0, "message": "no token"}
+    assert (read(path)["state"], read(path)["detail"]) == ("stopped", "terminated")
+
+
+async def test_unwritable_file_is_complained_about_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A disk that refuses never fails the worker."""
+    (tmp_path / "file").write_text("")
+    writer = StatusWriter(tmp_path / "file" / "status.json", 15.0)
+    await writer.flush()
+    await writer.flush()
+    assert len(caplog.records) == 1
+    assert "cannot be written" in caplog.text
+
+
+async def test_odd_snapshot_is_no_failure(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever the relay hands over, the hook does not raise."""
+
+    class Odd:
+        state = object()
+
+    writer = StatusWriter(tmp_path / "status.json", 15.0)
+    writer.relay(Odd())
+    writer.relay(None)
+    assert writer.current.relay is None
+
+
+async def test_broken_load_is_no_failure(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A desk that cannot be asked costs the load, not the file."""
+
+    def broken() -> tuple[int, float]:
+        raise RuntimeError("gone")
+
+    writer = StatusWriter(tmp_path / "status.json", 15.0)
+    writer.load = broken
+    await writer.flush()
+    assert read(tmp_path / "status.json")["tasks_running"] == 0
+
+
+def test_refusal_before_the_loop_is_written_blocking(tmp_path: Path) -> None:
+    """A start that is refused leaves its sentence without a loop."""
+    writer = StatusWriter(tmp_path / "status.json", 15.0)
+    writer.state(State.ERROR, "no adapter")
+    writer.write_now()
+    assert read(tmp_path / "status.json")["detail"] == "no adapter"
+
+
+def test_unknown_state_is_our_error(tmp_path: Path) -> None:
+    """Nothing but the four words is ever written."""
+    with pytest.raises(ValueError, match="paused"):
+        StatusWriter(tmp_path / "status.json", 15.0).state("paused")
+
+
+def test_what_is_written_is_judged_fresh(tmp_path: Path) -> None:
+    """Writer and reader agree."""
+    path = tmp_path / "status.json"
+    writer = StatusWriter(path, 15.0, wall_now=lambda: 100.0)
+    writer.relay(Snapshot())
+    writer.state(State.SERVING, "adapter=acp")
+    writer.write_now()
+    judgement = judge(path.read_bytes(), 145.0)
+    assert (judgement.verdict, judgement.exit_code) == ("fresh", 0)
+    assert judge(path.read_bytes(), 145.1).verdict == "stale"
