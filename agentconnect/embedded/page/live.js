@@ -12,19 +12,20 @@ export class Live {
     this.onLink = onLink;
     this.onReset = onReset;
     this.cursor = 0;
-    this.running = false;
+    this.life = null; // one object per start: a loop whose object is not this one any more ends
     window.addEventListener("online", () => this.#hurry());
     document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && this.#hurry());
   }
 
   async start(cursor) {
     this.cursor = cursor;
-    if (this.running) return;
-    this.running = true;
+    if (this.life) return;
+    const life = {};
+    this.life = life;
     let failures = 0;
-    while (this.running) {
+    while (this.life === life) {
       const opened = await this.#once();
-      if (!this.running) return;
+      if (this.life !== life) return;
       failures = opened ? 0 : failures + 1;
       this.onLink(false);
       await this.#pause(PAUSES_MS[Math.min(failures, PAUSES_MS.length - 1)] * (0.8 + Math.random() * 0.4));
@@ -32,36 +33,36 @@ export class Live {
   }
 
   stop() {
-    this.running = false;
+    this.life = null;
     this.abort?.abort();
     this.wake?.();
   }
 
   /** One connection until it ends, for whatever reason. True if it was open at all. */
   async #once() {
-    this.abort = new AbortController();
-    const { signal } = this.abort;
+    const abort = new AbortController();
+    this.abort = abort;
     let opened = false;
     try {
-      const response = await this.api.events(this.cursor, signal);
+      const response = await this.api.events(this.cursor, abort.signal);
       opened = true;
       this.onLink(true);
       const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-      await this.#read(reader);
+      await this.#read(reader, abort);
     } catch (error) {
-      if (error.status === 401) this.running = false;
+      if (error.status === 401) this.life = null;
     } finally {
       clearTimeout(this.watchdog);
-      this.abort.abort();
+      abort.abort();
     }
     return opened;
   }
 
-  async #read(reader) {
+  async #read(reader, abort) {
     let text = "";
     for (;;) {
       clearTimeout(this.watchdog);
-      this.watchdog = setTimeout(() => this.abort.abort(), SILENCE_MS);
+      this.watchdog = setTimeout(() => abort.abort(), SILENCE_MS);
       const { value, done } = await reader.read();
       if (done) return;
       text += value.replaceAll("\r\n", "\n");

@@ -27,6 +27,9 @@ export class TimelineView {
     this.element = h("div", { class: "timeline-frame" }, this.scroller, this.jump);
     this.scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     this.scroller.addEventListener("keydown", (event) => this.#key(event));
+    for (const hand of ["wheel", "touchmove", "pointerdown", "keydown"]) {
+      this.scroller.addEventListener(hand, () => (this.gliding = false), { passive: true });
+    }
     this.list.addEventListener("load", () => this.#settle(), true);
     new ResizeObserver(() => this.#settle()).observe(this.scroller);
     store.on("timeline", (detail) => detail.roomId === store.current && this.#changed(detail));
@@ -129,23 +132,24 @@ export class TimelineView {
       const element = this.anchor && this.views.get(this.anchor)?.element;
       const end = this.scroller.scrollHeight - this.scroller.clientHeight;
       const top = element?.isConnected ? element.offsetTop - 12 : end;
-      this.settling = true;
       this.scroller.scrollTop = Math.min(end, Math.max(top, 0));
+      this.placed = this.scroller.scrollTop;
     }
     this.#drawJump();
   }
 
   #scrolled() {
     const near = this.#distance() < NEAR_PX;
+    const byUs = this.gliding || Math.abs(this.scroller.scrollTop - this.placed) < 2;
     if (near) {
+      this.gliding = false;
       this.following = true;
       this.missed = 0;
       this.#seen();
-    } else if (!this.settling) {
+    } else if (!byUs) {
       this.following = false;
       this.anchor = null;
     }
-    this.settling = false;
     if (this.scroller.scrollTop < 200 && !this.older.hidden && !this.following) this.#loadOlder();
     this.#drawJump();
   }
@@ -173,8 +177,10 @@ export class TimelineView {
     this.following = true;
     this.anchor = null;
     this.missed = 0;
+    this.gliding = smooth && this.#distance() >= NEAR_PX;
     const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
     this.scroller.scrollTo({ top: this.scroller.scrollHeight, behavior: smooth && !calm ? "smooth" : "instant" });
+    if (!smooth) this.placed = this.scroller.scrollTop;
     this.#drawJump();
   }
 

@@ -161,6 +161,15 @@ class Visitor:
         return self.page.locator("article.msg .msg-body").all_inner_texts()
 
 
+def until(page: Page, expression: str) -> None:
+    """Wait for a condition; Playwright's own way needs ``eval``, which our policy refuses."""
+    for _ in range(_WAIT_MS // 50):
+        if page.evaluate(expression):
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(f"never true: {expression}")
+
+
 class Windows:
     """Opens browser windows for people."""
 
@@ -216,7 +225,7 @@ async def play(
                 finally:
                     if shots:
                         for number, visitor in enumerate(windows.visitors):
-                            name = f"{scenario.__name__}-{number}.png"
+                            name = f"{folder.name}-{number}.png"
                             visitor.page.screenshot(path=Path(shots) / name)
                 return [one for visitor in windows.visitors for one in visitor.complaints]
 

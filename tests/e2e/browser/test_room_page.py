@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 import trio
-from playwright.sync_api import expect
+from playwright.sync_api import FilePayload, expect
 
-from tests.e2e.browser.stage import Stage, Windows, finish, placeholder, play
+from tests.e2e.browser.stage import Stage, Windows, finish, placeholder, play, until
 from tests.support.relay import Relay
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
@@ -21,10 +21,7 @@ def picture(width: int = 60, height: int = 40) -> bytes:
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return (
-            struct.pack(">I", len(data))
-            + kind
-            + data
-            + struct.pack(">I", zlib.crc32(kind + data))
+            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
         )
 
     rows = b"".join(b"\0" + bytes((30, 140, 120)) * width for _ in range(height))
@@ -81,8 +78,8 @@ async def test_an_uploaded_picture_is_shown(tmp_path: Path, chromium_path: str) 
     def scenario(stage: Stage, windows: Windows) -> None:
         me = windows.new()
         page = me.open(stage.link)
-        shot = {"name": "shot.png", "mimeType": "image/png", "buffer": picture()}
-        page.set_input_files("#file-picker", files=[shot])  # type: ignore[list-item]
+        shot = FilePayload(name="shot.png", mimeType="image/png", buffer=picture())
+        page.set_input_files("#file-picker", files=[shot])
         expect(page.locator(".preview")).to_contain_text("shot.png")
         page.fill("#text", "What is on it?")
         page.press("#text", "Enter")
@@ -130,7 +127,7 @@ async def test_a_reload_keeps_everything(tmp_path: Path, chromium_path: str) -> 
         page.press("#text", "Enter")
         expect(page.locator("article.msg strong")).to_have_text("hello there")
         page.fill("#text", "half a thou")
-        page.wait_for_function("Object.keys(localStorage).some((key) => key.includes('draft'))")
+        until(page, "Object.keys(localStorage).some((key) => key.includes('draft'))")
         before = me.messages()
         page.reload()
         page.wait_for_selector("article.msg strong")
@@ -174,7 +171,7 @@ async def test_a_lost_answer_to_a_send_doubles_nothing(tmp_path: Path, chromium_
     def scenario(stage: Stage, windows: Windows) -> None:
         me = windows.new()
         page = me.open(stage.link)
-        lost = []
+        lost: list[int] = []
 
         def lose(route: Any) -> None:
             if route.request.method == "POST" and not lost:
@@ -187,7 +184,7 @@ async def test_a_lost_answer_to_a_send_doubles_nothing(tmp_path: Path, chromium_
         page.fill("#text", "only once")
         page.press("#text", "Enter")
         expect(page.locator("article.msg strong")).to_have_text("only once")
-        page.wait_for_function("!Object.keys(localStorage).some((key) => key.includes('.out.'))")
+        until(page, "!Object.keys(localStorage).some((key) => key.includes('.out.'))")
         assert lost == [200]
         expect(page.locator("article.own")).to_have_count(1)
         assert [body for body in stage.call(stage.relay.bodies) if body == "only once"] == [
@@ -195,6 +192,33 @@ async def test_a_lost_answer_to_a_send_doubles_nothing(tmp_path: Path, chromium_
         ]
 
     await play(tmp_path, chromium_path, scenario, may_fail=("Failed to load resource",))
+
+
+async def test_a_lost_place_in_the_stream_is_made_good(tmp_path: Path, chromium_path: str) -> None:
+    """When the relay cannot go on from the page's cursor, the page looks at everything anew."""
+
+    def scenario(stage: Stage, windows: Windows) -> None:
+        me = windows.new()
+        resets: list[int] = []
+
+        def reset_once(route: Any) -> None:
+            if resets:
+                route.continue_()
+                return
+            resets.append(1)
+            stage.say("missed by the stream")
+            route.fulfill(
+                content_type="text/event-stream", body="id: 7\nevent: reset\ndata: {}\n\n"
+            )
+
+        me.page.route("**/page/events*", reset_once)
+        page = me.open(stage.link)
+        expect(page.locator("article.own")).to_have_count(1)
+        stage.say("and this one came by it")
+        expect(page.locator("article.own")).to_have_count(2)
+        assert resets == [1]
+
+    await play(tmp_path, chromium_path, scenario)
 
 
 async def test_markup_in_a_message_is_text(tmp_path: Path, chromium_path: str) -> None:
@@ -217,7 +241,10 @@ async def test_markup_in_a_message_is_text(tmp_path: Path, chromium_path: str) -
         stage.call(give)
         expect(page.locator("article.own .msg-body")).to_contain_text("<script>window.hit = 1")
         expect(page.locator(".file-card .file-name")).to_contain_text("onerror")
-        assert page.locator("article.msg img, article.msg script, article.msg a[href^=java]").count() == 0
+        assert (
+            page.locator("article.msg img, article.msg script, article.msg a[href^=java]").count()
+            == 0
+        )
         assert page.evaluate("window.hit") is None
 
     await play(tmp_path, chromium_path, scenario)
