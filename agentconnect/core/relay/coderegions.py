@@ -46,6 +46,9 @@ class CodeRegions:
                     continue
                 self._add(fence.start, start)
                 fence = None
+            if not line and paragraph < 0:
+                after_paragraph = False
+                continue
             words = line.lstrip()
             opened = _Fence.opened_by(line, start) if words[:1] in ("`", "~", ">") else None
             indented = not after_paragraph and line.startswith(("    ", "\t"))
@@ -113,7 +116,7 @@ class _Fence:
         return self._quoted and _QUOTE.match(line) is None
 
     def closed_by(self, line: str) -> bool:
-        match = _FENCE.match(line)
+        match = _FENCE.match(line) if self._mark in line else None
         if match is None:
             return False
         quote, run, info = match.groups()

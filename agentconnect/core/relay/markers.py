@@ -49,7 +49,7 @@ class Kind(StrEnum):
     ATTACH = "attach"
 
 
-class Action(msgspec.Struct, frozen=True):
+class Action(msgspec.Struct, frozen=True, gc=False):
     """One marker. ``extra``: the id of a ``deduped``; ``tail``: what follows a file marker."""
 
     kind: Kind
@@ -92,11 +92,12 @@ def parse(body: str) -> Parsed:
         value = "no-send" if skip.group(1) else skip.group(2) or "deduped"
         return Parsed("", (Action(Kind.SKIP, value, (skip.group(3) or "").strip()),))
     actions: list[Action] = []
+    masks = _Masks()
     text = body
     dm_only = _DM_ONLY.search(text) is not None
     if dm_only:
         actions.append(Action(Kind.DM_ONLY))
-        text = _without_dm_only(text)
+        text = _without_dm_only(text, masks)
     channel = _CHANNEL.match(text, _indent(text))
     if channel is not None:
         room = channel.group(1).strip()
@@ -104,9 +105,9 @@ def parse(body: str) -> Parsed:
             actions.append(Action(Kind.REDIRECT, room))
         gap = _TO_NEXT_TEXT.match(text, channel.end())
         text = text[gap.end() if gap else channel.end() :]
-    text, files = _without_files(text)
+    text, files = _without_files(text, masks)
     actions += files
-    return Parsed(_without_open_markers(text).strip(), tuple(actions))
+    return Parsed(_without_open_markers(text, masks).strip(), tuple(actions))
 
 
 def restitch(body: str, redirect: str) -> str:
@@ -168,8 +169,21 @@ def _plain(text: str) -> str:
     return " ".join(text.split())[:MAX_NAME_CHARS].rstrip()
 
 
-def _without_dm_only(text: str) -> str:
-    code = CodeRegions(text)
+class _Masks:
+    """The code regions of the text at hand, built again only when the text changed."""
+
+    def __init__(self) -> None:
+        self._text: str | None = None
+        self._code = CodeRegions("")
+
+    def of(self, text: str) -> CodeRegions:
+        if text != self._text:
+            self._text, self._code = text, CodeRegions(text)
+        return self._code
+
+
+def _without_dm_only(text: str, masks: _Masks) -> str:
+    code = masks.of(text)
     return _DM_ONLY_LINE.sub(lambda m: m.group() if code.covers(m.start(1)) else "", text)
 
 
@@ -189,13 +203,13 @@ class _Lines:
         return True
 
 
-def _without_files(text: str) -> tuple[str, list[Action]]:
+def _without_files(text: str, masks: _Masks) -> tuple[str, list[Action]]:
     """The text without its live file markers, and those markers (step 4)."""
     actions: list[Action] = []
     tag = _FILE.search(text)
     if tag is None:
         return text, actions
-    code, lines = CodeRegions(text), _Lines(text)
+    code, lines = masks.of(text), _Lines(text)
     kept: list[str] = []
     position, close = 0, -1
     while tag is not None:
@@ -217,21 +231,21 @@ def _without_files(text: str) -> tuple[str, list[Action]]:
     return "".join(kept), actions
 
 
-def _without_open_markers(text: str) -> str:
+def _without_open_markers(text: str, masks: _Masks) -> str:
     """The text with each unterminated marker cut to the end of its line (step 5, ★3)."""
     for _ in range(3):  # a cut can take a backtick away and so bring another marker to light
-        cut = _cut_open_markers(text)
+        cut = _cut_open_markers(text, masks)
         if cut == text:
             break
         text = cut
     return text
 
 
-def _cut_open_markers(text: str) -> str:
+def _cut_open_markers(text: str, masks: _Masks) -> str:
     tag = _VALUED.search(text)
     if tag is None:
         return text
-    code, lines = CodeRegions(text), _Lines(text)
+    code, lines = masks.of(text), _Lines(text)
     kept: list[str] = []
     position, last_close = 0, -1
     while tag is not None:

@@ -20,10 +20,22 @@ _WIRE_NAMES = st.sampled_from(
 )
 _PIECES = st.sampled_from(
     [
-        "[room-ops metadata:", "[ROOM-ops ", "metadata:", "[ag2space-media:", "[ag2space-", "media:",
-        "]", " ", "\n", "x", "https://h/m", "name=a", "\u2028", "\ud800",
+        "[room-ops metadata:",
+        "[ROOM-ops ",
+        "metadata:",
+        "[ag2space-media:",
+        "[ag2space-",
+        "media:",
+        "]",
+        " ",
+        "\n",
+        "x",
+        "https://h/m",
+        "name=a",
+        "\u2028",
+        "\ud800",
     ]
-)  # fmt: skip
+)
 
 
 def _one(task: dict[str, object]) -> Task:
@@ -196,11 +208,16 @@ def test_the_later_fields_are_carried_as_data() -> None:
     """What newer brokers send is kept, cleaned, and never judged."""
     task = _one(
         {
-            "lease_id": "L9", "thread_root": "$t\n1", "room_member_count": "12", "attempt": "3",
+            "lease_id": "L9",
+            "thread_root": "$t\n1",
+            "room_member_count": "12",
+            "attempt": "3",
             "room_members": "@a:x, @b:y.org. mail me@c:z (+3 more) @a:x",
-            "platform_card": dict.fromkeys(("card_url", "card_sha256", "sig", "key_id", "alg"), "v"),
+            "platform_card": dict.fromkeys(
+                ["card_url", "card_sha256", "sig", "key_id", "alg"], "v"
+            ),
         }
-    )  # fmt: skip
+    )
     assert (task.lease_id, task.thread_root, task.room_member_count) == ("L9", "$t 1", 12)
     assert (task.attempt, task.room_members) == (3, ("@a:x", "@b:y.org"))
     assert task.platform_card is not None

@@ -9,11 +9,33 @@ from agentconnect.core.relay.markers import parse
 
 _PIECES = st.sampled_from(
     [
-        "[file: a.txt]", "[file:", "[send: ", "[attach:b]", "[channel: !r:h]", "[dm-only]", "[no-send]",
-        "[REPLIED]", "[deduped: x]", "]", "`", "``", "```", "~~~", "\n", "\r\n", "\r", "    ", "\t", "> ",
-        "x", " ", "<p>", "\u2028", "\ud800",
+        "[file: a.txt]",
+        "[file:",
+        "[send: ",
+        "[attach:b]",
+        "[channel: !r:h]",
+        "[dm-only]",
+        "[no-send]",
+        "[REPLIED]",
+        "[deduped: x]",
+        "]",
+        "`",
+        "``",
+        "```",
+        "~~~",
+        "\n",
+        "\r\n",
+        "\r",
+        "    ",
+        "\t",
+        "> ",
+        "x",
+        " ",
+        "<p>",
+        "\u2028",
+        "\ud800",
     ]
-)  # fmt: skip
+)
 _BODIES = st.lists(_PIECES, max_size=40).map("".join)
 
 
