@@ -100,13 +100,15 @@ class Relay:
         """One room op, in the first room unless told otherwise."""
         return await self.call("POST", "/v1/room", {"op": op, "room_id": self.room, **members})
 
-    async def visitor(self, link_token: str = "") -> httpx.AsyncClient:
-        """A browser that came in by a link, the owner's unless told otherwise; close it."""
-        browser = httpx.AsyncClient(base_url=self.relay.origin, trust_env=False, timeout=40)
-        token = link_token or self.setup.link_token
-        answer = await browser.post("/page/login", json={"token": token})
-        assert answer.status_code == 200, answer.text
-        return browser
+    @asynccontextmanager
+    async def visitor(self, link_token: str = "") -> AsyncIterator[httpx.AsyncClient]:
+        """A browser that came in by a link, the owner's unless told otherwise."""
+        origin = self.relay.origin
+        async with httpx.AsyncClient(base_url=origin, trust_env=False, timeout=40) as browser:
+            token = link_token or self.setup.link_token
+            answer = await browser.post("/page/login", json={"token": token})
+            assert answer.status_code == 200, answer.text
+            yield browser
 
     async def bodies(self, room: str = "") -> list[str]:
         """What a room reads now."""
