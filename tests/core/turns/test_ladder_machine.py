@@ -1,6 +1,7 @@
 """The ladder under any order of events: its invariants as a state machine (style §2.6)."""
 
 import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -30,6 +31,7 @@ from agentconnect.core.turns.moves import (
     Tick,
 )
 
+pytestmark = pytest.mark.timeout(600)  # the nightly profile takes its time
 THROTTLE_S = 3.0
 ANSWER = "the answer"
 OUTCOMES = st.sampled_from(
@@ -200,6 +202,7 @@ def ending(kind: EndingKind) -> Ending:
 
 
 TestLadder = LadderMachine.TestCase
+TestLadder.settings = settings(stateful_step_count=30)
 
 
 def test_absent_pair_poisons_the_machine() -> None:

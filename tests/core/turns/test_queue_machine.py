@@ -1,6 +1,7 @@
 """The queue against a plain model (worker.md §13)."""
 
 import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -8,6 +9,7 @@ from agentconnect.core.errors import InvariantError
 from agentconnect.core.task import SessionKey, TaskId, Tier
 from agentconnect.core.turns.queueing import Queue
 
+pytestmark = pytest.mark.timeout(600)  # the nightly profile takes its time
 KEYS = [SessionKey(room=room, tier=tier) for room in ("!a:x", "!b:x") for tier in Tier]
 
 
@@ -76,6 +78,7 @@ class QueueMachine(RuleBasedStateMachine):
 
 
 TestQueue = QueueMachine.TestCase
+TestQueue.settings = settings(stateful_step_count=30)
 
 
 def test_same_task_twice_is_our_error() -> None:
