@@ -5,6 +5,7 @@ it works and what it answered before it ends; the end of stdin ends the process 
 """
 
 import asyncio
+import logging
 import os
 from collections.abc import Sequence
 from datetime import datetime
@@ -36,6 +37,8 @@ from agentconnect.demo.prompt import read_prompt
 from agentconnect.demo.requests import parse
 from agentconnect.demo.stage import Stage, TurnStoppedError
 from agentconnect.demo.work import WORK, about_attached, received
+
+log = logging.getLogger("agentconnect.demo")
 
 VERSION = "0.1.0"
 NAME = "agentconnect demonstration agent"
@@ -114,11 +117,9 @@ class DemoAgent:
         """Answer one prompt; True when the client stopped it."""
         asked = read_prompt(blocks)
         record = Turn(said=asked.message, got=[item.describe() for item in asked.attached])
-        conversation.turns.append(record)
-        conversation.count += 1
         if asked.attached:
             conversation.kept = asked.attached
-        self._memory.save(conversation)
+        self._memory.begin(conversation, record)
         job = Job(
             stage=stage,
             folder=Folder(conversation.cwd),
@@ -136,8 +137,11 @@ class DemoAgent:
             stopped = True
             if str(stop):
                 await stage.say(str(stop))
+        except Exception:  # the boundary of a turn: the conversation goes on
+            log.exception("a turn failed")
+            await stage.say(wording.FAILED)
         record.answer = "".join(stage.said)
-        self._memory.save(conversation)
+        self._memory.end(conversation)
         return stopped
 
     def _continue(self, session_id: str, cwd: str) -> Conversation:

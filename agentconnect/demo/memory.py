@@ -1,13 +1,15 @@
-"""Conversations on disk, so that they survive the process: one JSON file each, 0600, atomic.
+"""Conversations on disk, so that they survive the process: one file of JSON lines each, 0600.
 
-Convenience data: an unreadable file is an unknown conversation, never a crash. A turn is stored
-when it starts and again when it ends, so that a killed process still knows what was asked.
+A turn is a line when it starts and a line when it ends, so a killed process still knows what was
+asked, and a turn costs the same however long the conversation is. A line cut short is ignored;
+a file grown too long is written anew and renamed into place. Convenience data: an unreadable file
+is an unknown conversation, never a crash.
 """
 
+import contextlib
 import json
 import os
 import re
-import time
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +22,7 @@ MAX_TURNS = 200
 MAX_SAID = 4000
 MAX_ANSWER = 20_000
 MAX_CONVERSATIONS = 500
+MAX_LINES = 3 * MAX_TURNS
 _ID = re.compile(r"demo-[0-9a-f]{32}")
 
 
@@ -48,6 +51,7 @@ class Conversation:
     name: str = ""
     notes: list[str] = field(default_factory=list)
     kept: tuple[Attached, ...] = ()  # the last attachments; only while this process runs
+    lines: int = 0  # how many lines its file has
 
     def past(self) -> Past:
         """What a follow-up can refer to."""
@@ -59,7 +63,7 @@ class Conversation:
         """A file came up."""
         self.last_file = name
         if name not in self.used:
-            self.used = [*self.used[-199:], name]
+            self.used = [*self.used[-99:], name]
 
 
 class Memory:
@@ -72,7 +76,7 @@ class Memory:
         """A fresh conversation, stored at once so that it can be loaded before its first turn."""
         self._prune()
         conversation = Conversation(id=f"demo-{uuid.uuid4().hex}", cwd=cwd)
-        self.save(conversation)
+        self._rewrite(conversation)
         return conversation
 
     def load(self, session_id: str) -> Conversation | None:
@@ -80,30 +84,63 @@ class Memory:
         if _ID.fullmatch(session_id) is None:
             return None
         try:
-            raw = json.loads((self._folder / f"{session_id}.json").read_bytes())
-            return _decode(session_id, raw)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            data = self._file(session_id).read_bytes()
+            conversation = _decode(session_id, data.splitlines())
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
             return None
+        if not data.endswith(b"\n"):  # the next line must not be glued to one cut short
+            self._rewrite(conversation)
+        return conversation
 
-    def save(self, conversation: Conversation) -> None:
-        """Store it. A full disk costs the memory, not the turn."""
-        conversation.turns = conversation.turns[-MAX_TURNS:]
-        data = json.dumps(_encode(conversation), ensure_ascii=True).encode()
-        target = self._folder / f"{conversation.id}.json"
+    def begin(self, conversation: Conversation, turn: Turn) -> None:
+        """A turn starts. A full disk costs the memory, not the turn."""
+        conversation.turns = [*conversation.turns[-MAX_TURNS + 1 :], turn]
+        conversation.count += 1
+        self._append(conversation, {"said": turn.said[:MAX_SAID], "got": turn.got})
+
+    def end(self, conversation: Conversation) -> None:
+        """The last turn ended; what the conversation knows now is stored with its answer."""
+        answer = conversation.turns[-1].answer[:MAX_ANSWER]
+        self._append(conversation, {"answer": answer, "state": _state(conversation)})
+        if conversation.lines > MAX_LINES:
+            self._rewrite(conversation)
+
+    def _file(self, session_id: str) -> Path:
+        return self._folder / f"{session_id}.jsonl"
+
+    def _append(self, conversation: Conversation, line: dict[str, object]) -> None:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
+        with contextlib.suppress(OSError):
+            handle = os.open(self._file(conversation.id), flags)
+            try:
+                os.write(handle, _line(line))
+            finally:
+                os.close(handle)
+        conversation.lines += 1
+
+    def _rewrite(self, conversation: Conversation) -> None:
+        """The whole file, atomically."""
+        lines: list[dict[str, object]] = [{"version": 1, "cwd": conversation.cwd}]
+        for turn in conversation.turns:
+            lines.append({"said": turn.said[:MAX_SAID], "got": turn.got})
+            lines.append({"answer": turn.answer[:MAX_ANSWER]})
+        lines.append({"state": _state(conversation)})
         temp = self._folder / f".{conversation.id}.{os.getpid()}.tmp"
         try:
             self._folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._folder.mkdir(mode=0o700, exist_ok=True)
             with os.fdopen(os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as f:
-                f.write(data)
-            temp.replace(target)
+                f.writelines(map(_line, lines))
+            temp.replace(self._file(conversation.id))
         except OSError:
-            temp.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                temp.unlink()
+        conversation.lines = len(lines)
 
     def _prune(self) -> None:
         """Keep the newest conversations; the oldest make room."""
         try:
-            files = list(self._folder.glob("demo-*.json"))
+            files = list(self._folder.glob("demo-*.jsonl"))
             if len(files) < MAX_CONVERSATIONS:
                 return
             files.sort(key=lambda path: path.stat().st_mtime)
@@ -119,11 +156,12 @@ def home_of(environ: dict[str, str]) -> Path:
     return Path(named).expanduser() if named else Path.home() / ".agent-connect" / "demo"
 
 
-def _encode(conversation: Conversation) -> dict[str, object]:
+def _line(content: dict[str, object]) -> bytes:
+    return json.dumps(content, separators=(",", ":")).encode() + b"\n"
+
+
+def _state(conversation: Conversation) -> dict[str, object]:
     return {
-        "version": 1,
-        "cwd": conversation.cwd,
-        "saved": int(time.time()),
         "count": conversation.count,
         "last": intents.as_json(conversation.last) if conversation.last else None,
         "last_file": conversation.last_file,
@@ -131,34 +169,37 @@ def _encode(conversation: Conversation) -> dict[str, object]:
         "asked": conversation.asked,
         "always": conversation.always,
         "name": conversation.name,
-        "notes": conversation.notes[-50:],
-        "turns": [
-            {"said": turn.said[:MAX_SAID], "answer": turn.answer[:MAX_ANSWER], "got": turn.got}
-            for turn in conversation.turns
-        ],
+        "notes": conversation.notes,
     }
 
 
-def _decode(session_id: str, raw: dict[str, object]) -> Conversation:
-    turns = raw["turns"]
-    if not isinstance(turns, list):
-        raise TypeError("turns")
-    return Conversation(
-        id=session_id,
-        cwd=str(raw["cwd"]),
-        turns=[
-            Turn(said=str(t["said"]), answer=str(t["answer"]), got=_strings(t.get("got")))
-            for t in turns
-        ],
-        count=int(str(raw.get("count", len(turns)))),
-        last=intents.from_json(raw.get("last")),
-        last_file=str(raw.get("last_file", "")),
-        used=_strings(raw.get("used")),
-        asked=raw.get("asked") is True,
-        always=raw.get("always") is True,
-        name=str(raw.get("name", "")),
-        notes=_strings(raw.get("notes")),
-    )
+def _decode(session_id: str, raw: list[bytes]) -> Conversation:
+    conversation = Conversation(id=session_id, cwd=str(json.loads(raw[0])["cwd"]), lines=len(raw))
+    for each in raw[1:]:
+        try:
+            line = json.loads(each)
+        except ValueError:  # cut short by a crash
+            continue
+        if "said" in line:
+            conversation.turns.append(Turn(said=str(line["said"]), got=_strings(line["got"])))
+            conversation.count += 1
+        if "answer" in line and conversation.turns:
+            conversation.turns[-1].answer = str(line["answer"])
+        if "state" in line:
+            _apply(conversation, line["state"])
+    conversation.turns = conversation.turns[-MAX_TURNS:]
+    return conversation
+
+
+def _apply(conversation: Conversation, state: dict[str, object]) -> None:
+    conversation.count = int(str(state["count"]))
+    conversation.last = intents.from_json(state["last"])
+    conversation.last_file = str(state["last_file"])
+    conversation.used = _strings(state["used"])
+    conversation.asked = state["asked"] is True
+    conversation.always = state["always"] is True
+    conversation.name = str(state["name"])
+    conversation.notes = _strings(state["notes"])
 
 
 def _strings(raw: object) -> list[str]:

@@ -18,6 +18,8 @@ To talk to a real one, stop this and start again with one of these:
 - `AGENT_CONNECT_ACP_COMMAND="your-agent --acp"` for any other agent that speaks the Agent Client \
 Protocol"""
 
+FAILED = "Something went wrong inside me; my log has the details. Please try something else."
+
 HELP = """\
 Things to try with this demonstration agent:
 
