@@ -43,6 +43,7 @@ _EXTENSION = re.compile(r"[A-Za-z0-9]{1,16}")
 _SMALL_NUMBER = re.compile(r"[0-9]{1,6}")
 _ANSWER_WORDS = ("error", "detail", "message", "reason", "title")
 _CARD_KEYS = ("card_url", "card_sha256", "sig", "key_id", "alg")
+_ESCAPED_NAME = (b"\\u005", b"\\u006", b"\\u007")  # may spell a letter or `_` of a member's name
 _AMBIGUOUS_IF_TWICE = ("access_tier", "user_id", "channel_id", "id")  # ★14
 
 
@@ -269,8 +270,7 @@ def _raw_item(raw: bytes) -> object:
 
 def _may_repeat(raw: bytes) -> bool:
     """Whether a member that matters may stand twice: msgspec silently keeps the last."""
-    # an escape may spell an ASCII name differently
-    return b"\\u00" in raw or any(
+    return any(escape in raw for escape in _ESCAPED_NAME) or any(
         raw.count(b'"%s"' % name.encode()) > 1 for name in _AMBIGUOUS_IF_TWICE
     )
 
