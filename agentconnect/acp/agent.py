@@ -74,7 +74,13 @@ class Agent:
     @property
     def usable(self) -> bool:
         """It runs and nobody has asked it to end."""
-        return self._peer is not None and not self._peer.broken and not self._stop.is_set()
+        return (
+            self._process is not None
+            and self._peer is not None
+            and not self._peer.broken
+            and not self._stop.is_set()
+            and self._process.running
+        )
 
     @property
     def stderr_tail(self) -> str:

@@ -145,6 +145,19 @@ class AgentProcess:
         """None while it runs."""
         return self._popen.returncode
 
+    @property
+    def running(self) -> bool:
+        """Asked of the kernel: it may have ended before anybody here was woken."""
+        if self._popen.returncode is not None:
+            return False
+        if not hasattr(os, "waitid"):
+            return True
+        look = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        try:
+            return os.waitid(os.P_PID, self.pid, look) is None
+        except ChildProcessError:
+            return False
+
     def stderr_tail(self, characters: int = 500) -> str:
         """The end of what it said on stderr, without control characters. For logs only."""
         text = b"\n".join(self._tail).decode("utf-8", "replace")

@@ -141,10 +141,13 @@ async def test_turns_of_one_conversation_never_overlap(tmp_path: Path) -> None:
         done = await session.turn(rig.context("#say b"), lambda event: order.append("b"))
         order.append(done.reason.value)
 
-    async with running(tmp_path) as rig, rig.adapter.session(ROOM) as session:
-        async with trio.open_nursery() as beside:
-            events: list[Event] = []
-            beside.start_soon(second, session, events)
-            await session.turn(rig.context("#say a\n#sleep 0.2"), events.append)
-            order.append("a ended")
+    events: list[Event] = []
+    async with (
+        running(tmp_path) as rig,
+        rig.adapter.session(ROOM) as session,
+        trio.open_nursery() as beside,
+    ):
+        beside.start_soon(second, session, events)
+        await session.turn(rig.context("#say a\n#sleep 0.2"), events.append)
+        order.append("a ended")
     assert ["a ended", "b", "completed"] == order

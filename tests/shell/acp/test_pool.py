@@ -1,5 +1,6 @@
 """How long processes live: warm ones, spares, the stop, orphans."""
 
+import json
 import os
 import signal
 import subprocess
@@ -91,14 +92,15 @@ async def test_a_killed_workers_agents_are_reaped_at_the_next_start(tmp_path: Pa
         left = ChildrenFile(path)
         await trio.to_thread.run_sync(left.add, orphan.pid)
         await trio.to_thread.run_sync(left.add, stranger.pid)
-        text = path.read_text(encoding="utf-8")
-        started = text.split(f'"pid":{stranger.pid},"started":')[1].split("}")[0]
-        path.write_text(text.replace(started, str(int(started) + 1)), encoding="utf-8")
+        content = json.loads(await trio.Path(path).read_text(encoding="utf-8"))
+        for child in content["children"]:
+            child["started"] += child["pid"] == stranger.pid
+        await trio.Path(path).write_text(json.dumps(content), encoding="utf-8")
         assert 1 == await trio.to_thread.run_sync(ChildrenFile(path).reap)
         await until(lambda: orphan.poll() is not None)
         assert stranger.poll() is None
         assert 0 == await trio.to_thread.run_sync(ChildrenFile(path).reap)
-        path.write_text("{nonsense", encoding="utf-8")
+        await trio.Path(path).write_text("{nonsense", encoding="utf-8")
         assert 0 == await trio.to_thread.run_sync(ChildrenFile(path).reap)
     finally:
         for process in (orphan, stranger):

@@ -250,6 +250,7 @@ async def test_a_death_between_turns_is_nobodys_failure(tmp_path: Path) -> None:
     async with running(tmp_path) as rig:
         pid = number_in((await rig.turn("#pid")).answer, "pid")
         os.kill(pid, signal.SIGKILL)
+        await until(lambda: not alive(pid))
         outcome = await rig.turn("#history\n#pid")
         assert Reason.COMPLETED is outcome.done.reason
         assert 2 == number_in(outcome.answer, "turns")
