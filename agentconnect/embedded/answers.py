@@ -60,6 +60,11 @@ def rejected(code: str) -> str:
     return failure(f"The agent's worker could not take this request ({code}).")
 
 
+def removed() -> str:
+    """The line for a task whose agent was taken off."""
+    return failure("The agent was removed before it answered.")
+
+
 def gave_up(attempts: int) -> str:
     """The line for a task nobody finished."""
     return failure(f"The agent did not finish this request in {attempts} attempts; ask again.")

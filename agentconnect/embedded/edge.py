@@ -14,6 +14,7 @@ from agentconnect.embedded.faults import App, Faults, Receive, Scope, Send, appl
 
 _log = logging.getLogger("agentconnect.embedded")
 _DRAIN_S = 10.0
+_MOST = 2000  # requests at once; each long poll and each stream is one
 _FAILED = b'{"error":"The relay could not handle this request."}'
 
 
@@ -23,6 +24,7 @@ class Edge:
     def __init__(self, app: App, faults: Faults | None) -> None:
         self._app = app
         self._faults = faults
+        self._busy = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -30,9 +32,16 @@ class Edge:
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1000})
         elif scope["type"] == "http":
-            await self._http(scope, _Body(receive, send))
+            self._busy += 1
+            try:
+                await self._http(scope, _Body(receive, send))
+            finally:
+                self._busy -= 1
 
     async def _http(self, scope: Scope, body: "_Body") -> None:
+        if self._busy > _MOST:
+            await _fail(body, 503)
+            return
         fault = None
         if self._faults is not None:
             fault = self._faults.take(scope["method"], scope["path"])
@@ -50,15 +59,15 @@ class Edge:
                 exc_info=_log.isEnabledFor(logging.DEBUG),
             )
             if not body.started:
-                await _fail(body)
+                await _fail(body, 500)
 
 
-async def _fail(body: "_Body") -> None:
+async def _fail(body: "_Body", status: int) -> None:
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(_FAILED)).encode()),
     ]
-    await body.send({"type": "http.response.start", "status": 500, "headers": headers})
+    await body.send({"type": "http.response.start", "status": status, "headers": headers})
     await body.send({"type": "http.response.body", "body": _FAILED})
 
 

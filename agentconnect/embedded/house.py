@@ -12,6 +12,7 @@ import trio
 
 from agentconnect.embedded import auth, ids, keys, media, people, rooms, talk, tasks
 from agentconnect.embedded.faults import Faults
+from agentconnect.embedded.hold import Hold
 from agentconnect.embedded.presence import Bells, Presence
 from agentconnect.embedded.records import Kind, Media, Message
 from agentconnect.embedded.store import Store, Tx
@@ -42,8 +43,13 @@ class House:
         self.secure = False
         self.cookie = "agentconnect"
         state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.shelf = media.Shelf(state_dir / "media")
-        self.store = Store(state_dir / "relay.db", self.now, self.bells.ring)
+        self._hold = Hold(state_dir / "relay.lock")
+        try:
+            self.shelf = media.Shelf(state_dir / "media")
+            self.store = Store(state_dir / "relay.db", self.now, self.bells.ring)
+        except BaseException:
+            self._hold.release()
+            raise
 
     @property
     def domain(self) -> str:
@@ -78,6 +84,13 @@ class House:
             for name in ("domain", "instance")
         }
         return facts, frozenset(tx.texts("SELECT media_id FROM media"))
+
+    async def aclose(self) -> None:
+        """Close the database and let the folder go; nobody uses it any more."""
+        try:
+            await self.store.aclose()
+        finally:
+            self._hold.release()
 
     async def reload_directory(self) -> None:
         """Take over every change of secrets."""

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from agentconnect.embedded import addressing, people, rooms
+from agentconnect.embedded import addressing, people, rooms, tasks
 from agentconnect.embedded.bodies import Refusal, answer, raw_json, read_as
 from agentconnect.embedded.house import House
 from agentconnect.embedded.pageapi import Door, need
@@ -244,6 +244,7 @@ async def remove_agent(house: House, me: User, request: Request) -> Response:
             raise Refusal(404, _NOBODY)
         if agent.owner_id != me.user_id and not me.admin:
             raise Refusal(404, _NOBODY)
+        tasks.abandon(tx, user_id)
         for room in rooms.of_member(tx, user_id):
             rooms.leave(tx, room.room_id, user_id)
         people.remove(tx, user_id)

@@ -82,16 +82,10 @@ def drop_secret(tx: Tx, digest: str) -> None:
 
 
 def remove(tx: Tx, user_id: str) -> None:
-    """Take a user off: every secret ends, every membership ends, open tasks are dead."""
+    """Take a user off: every secret and every membership ends."""
     tx.run("UPDATE users SET removed = 1 WHERE user_id = ?", user_id)
     tx.run("DELETE FROM secrets WHERE user_id = ?", user_id)
     tx.run("DELETE FROM members WHERE user_id = ?", user_id)
-    tx.run(
-        "UPDATE tasks SET state = 'dead', finished = ? "
-        "WHERE agent_id = ? AND state IN ('queued', 'leased')",
-        tx.now,
-        user_id,
-    )
 
 
 def set_trust(tx: Tx, owner_id: str, user_ids: Sequence[str], level: str) -> None:

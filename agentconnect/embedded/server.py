@@ -58,6 +58,7 @@ async def open_embedded(
     for tests alone.
 
     Raises:
+        WorkspaceHeldError: another relay uses the state folder.
         StoreUnreadableError: the state folder holds a database that cannot be read.
         OSError: the address cannot be bound.
     """
@@ -84,7 +85,7 @@ async def open_embedded(
                 house.ended.set()
                 serving.cancel_scope.deadline = trio.current_time() + timing.stop_s + 1
     finally:
-        await house.store.aclose()
+        await house.aclose()
     if failed is not None:
         raise failed
 

@@ -255,6 +255,17 @@ def place(tx: Tx, agent_id: str, room_id: str) -> str:
     )
 
 
+def abandon(tx: Tx, agent_id: str) -> None:
+    """End what an identity that is being removed still owes, aloud."""
+    line = answers.removed()
+    open_rows = tx.all(
+        TaskRow, f"{_TASK} WHERE agent_id = ? AND state IN ('queued', 'leased')", agent_id
+    )
+    for row in open_rows:
+        close(tx, row, State.DEAD, line)
+        notice(tx, row, line)
+
+
 def prune(tx: Tx, timing: Timing) -> None:
     """Forget tasks that ended before the window, keeping at least the newest ``done_min``."""
     tx.run(
