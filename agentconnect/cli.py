@@ -176,7 +176,8 @@ def _load(
     if path is not None:
         file = envfile.read(path)
         values = file.parsed.values
-        print(envfile.applied_line(path, envfile.apply(values, os.environ)), file=sys.stderr)
+        applied = envfile.applied_line(path, envfile.apply(values, os.environ))
+        print(applied, file=sys.stderr if options.say is not None else sys.stdout, flush=True)
         _warn(settings.file_warnings(file))
     environment = {**os.environ, **(fixed or {})}
     chosen = envfile.apply(values, environment).environment

@@ -1,0 +1,145 @@
+"""``agent-connect local`` and ``relay`` as a newcomer starts them."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.worker import alive, children_of, environment, start, until
+
+pytestmark = pytest.mark.timeout(150)
+
+LINK = re.compile(r"(http://127\.0\.0\.1:\d+)/#k=(\S+)")
+
+
+def local_environment(folder: Path) -> dict[str, str]:
+    """A home of the test's own, and nothing set."""
+    (folder / "agents").mkdir(exist_ok=True)
+    return {**os.environ, "HOME": str(folder), "PYTHONUNBUFFERED": "1"}
+
+
+@contextmanager
+def process(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A running command; its output goes to ``out``."""
+    with (folder / "out").open("ab") as out:
+        running = subprocess.Popen(
+            [sys.executable, "-m", "agentconnect", *arguments],
+            env=local_environment(folder),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        yield running
+    finally:
+        if running.poll() is None:
+            running.terminate()
+            running.wait(40)
+
+
+async def link(folder: Path) -> tuple[str, str]:
+    """The printed URL's origin and secret."""
+    await until(lambda: bool(LINK.search((folder / "out").read_text())), "the URL")
+    found = LINK.findall((folder / "out").read_text())[-1]
+    return found[0], found[1]
+
+
+def test_say_prints_the_answer_and_ends(tmp_path: Path) -> None:
+    """stdout holds the answer and nothing else; the next one remembers; nothing is left running."""
+    for text, expected in (("hello", "demonstration"), ("what did I ask before?", "hello")):
+        done = subprocess.run(
+            [sys.executable, "-m", "agentconnect", "local", "--say", text],
+            env=local_environment(tmp_path),
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert expected in done.stdout
+        assert "http" not in done.stdout.splitlines()[0]
+        assert "Traceback" not in done.stderr
+
+
+async def test_local_prints_one_url_that_opens_and_ctrl_c_ends_everything(tmp_path: Path) -> None:
+    """The link signs in; after Ctrl-C no process is left; the next start keeps the room."""
+    with process(tmp_path, "local") as running:
+        origin, secret = await link(tmp_path)
+        async with httpx.AsyncClient(base_url=origin, trust_env=False) as browser:
+            page = await browser.get("/")
+            assert page.status_code == 200
+            assert secret not in page.text
+            entered = await browser.post(
+                "/page/login", json={"token": secret}, headers={"origin": origin}
+            )
+            assert entered.status_code == 200
+            state = (await browser.get("/page/state")).json()
+            assert [room["kind"] for room in state["rooms"]].count("room") == 1
+        agents = children_of(running.pid)
+        running.send_signal(signal.SIGINT)
+        await until(lambda: running.poll() is not None, "the end")
+        assert running.returncode == 0
+        await until(lambda: not any(map(alive, agents)), "the agents' end")
+        assert "Traceback" not in (tmp_path / "out").read_text()
+    with process(tmp_path, "local"):
+        again, _secret = await link(tmp_path)
+        assert again == origin
+
+
+async def test_a_second_local_is_refused_by_pid(tmp_path: Path) -> None:
+    """One folder, one process: exit 4 and who holds it."""
+    with process(tmp_path, "local") as running:
+        await link(tmp_path)
+        second = subprocess.run(
+            [sys.executable, "-m", "agentconnect", "local"],
+            env=local_environment(tmp_path),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert second.returncode == 4
+        assert f"pid {running.pid}" in second.stderr
+
+
+async def test_a_relay_alone_serves_a_worker_elsewhere(tmp_path: Path) -> None:
+    """``relay --add-agent`` at the start and beside a running relay: both tokens work."""
+    port_free = ("relay", "--dir", str(tmp_path / "r"), "--listen", "127.0.0.1:0")
+    with process(tmp_path, *port_free, "--add-agent", "First"):
+        await link(tmp_path)
+        await until(lambda: "|" in (tmp_path / "out").read_text(), "the token")
+        first = token_in((tmp_path / "out").read_text())
+        added = subprocess.run(
+            [sys.executable, "-m", "agentconnect", *port_free, "--add-agent", "Second"],
+            env=local_environment(tmp_path),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert added.returncode == 0, added.stderr
+        second = token_in(added.stdout)
+        assert first != second
+        for number, token in enumerate((first, second)):
+            folder = tmp_path / f"worker{number}"
+            folder.mkdir()
+            worker = start(environment(token, folder), folder)
+            try:
+                await until(worker.connected, "a connected worker")
+            finally:
+                worker.process.terminate()
+                worker.process.wait(40)
+
+
+def token_in(text: str) -> str:
+    """The token line of what was printed."""
+    found = re.search(r"^\s+(http://127\.0\.0\.1:\d+/relay\|\S+)$", text, re.MULTILINE)
+    assert found is not None, text
+    return found[1]

@@ -1,0 +1,110 @@
+"""The command line: arguments, exit codes, and what it must not import."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agentconnect import cli
+
+
+def run(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """The command as a user runs it."""
+    import os
+
+    return subprocess.run(
+        [sys.executable, "-m", "agentconnect", *arguments],
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["local", "-h"], ["nonsense", "--help"]])
+def test_help_is_on_stdout_also_after_other_arguments(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Help always wins, with exit 0."""
+    assert cli.main(arguments) == 0
+    out = capsys.readouterr().out
+    for word in ("--config", "--export-config", "AGENT_CONNECT_CONFIG", "environment wins"):
+        assert word in out.replace("\n", " ").replace("  ", " ")
+    assert "~/.agent-connect/config.env" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--bogus"], '"--bogus"'),
+        (["local", "extra"], '"extra"'),
+        (["--say", "x"], '"--say"'),
+        (["--config"], "--config needs a path"),
+        (["local", "--say"], "--say needs a value"),
+        (["local", "--listen", "nonsense"], "not HOST:PORT"),
+        (["\x1b[31mred"], '"?[31mred"'),
+    ],
+)
+def test_wrong_arguments_are_named_with_exit_2(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The argument is quoted, control characters are not passed on, nothing goes to stdout."""
+    assert cli.main(arguments) == 2
+    found = capsys.readouterr()
+    assert words in found.err
+    assert found.err.startswith("agent-connect: ")
+    assert found.out == ""
+
+
+def test_config_may_stand_before_or_after_the_command() -> None:
+    """Both orders and both spellings; an empty ``--config=`` behaves as if absent."""
+    assert cli.parse(["--config", "a", "local"]).config == "a"
+    assert cli.parse(["local", "--config=a"]).config == "a"
+    assert cli.parse(["--config="]).config == ""
+    assert cli.parse(["--export-config", "--config", "a"]).export
+
+
+def test_a_named_config_file_that_is_missing_stops_the_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No fallback to another file, and the path is in the sentence."""
+    missing = tmp_path / "none.env"
+    assert cli.main(["--config", str(missing)]) == 2
+    assert str(missing) in capsys.readouterr().err
+
+
+def test_export_config_prints_only_the_exports(home: Path) -> None:
+    """stdout is for ``eval``; what is to be said about the file goes to stderr."""
+    folder = home / ".agent-connect"
+    folder.mkdir()
+    (folder / "config.env").write_text("AGENT_CONNECT_TOKEN=a|b\nPATH=/x\n")
+    (folder / "config.env").chmod(0o600)
+    done = run("--export-config")
+    assert done.returncode == 0
+    assert done.stdout == "export AGENT_CONNECT_TOKEN='a|b'\n"
+    assert "PATH" in done.stderr
+
+
+def test_version_is_the_package_s() -> None:
+    """One source of truth for the version."""
+    from importlib.metadata import version
+
+    done = run("--version")
+    assert done.stdout == f"agent-connect {version('agentconnect')}\n"
+    assert done.returncode == 0
+
+
+def test_a_relay_address_in_use_is_a_sentence(tmp_path: Path) -> None:
+    """The port is taken: one line on stderr, exit 1, no traceback."""
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = run("relay", "--dir", str(tmp_path), "--listen", f"127.0.0.1:{port}")
+    assert done.returncode == 1
+    assert "in use" in done.stderr
+    assert "Traceback" not in done.stderr
