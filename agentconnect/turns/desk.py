@@ -86,6 +86,8 @@ class Desk:
 
     def _announce(self, ticket: Ticket, ahead: int) -> None:
         before = self._announced.get(ticket.key)
+        if before is None and (front := self._queue.front(ticket.key)) is not None:
+            before = front.shown
         if self._ports.record.progress(ticket.id).placeholder:
             return  # its own message is in the room already
         ticket.announced = self._announced[ticket.key] = trio.Event()

@@ -64,6 +64,7 @@ class Reporter:
         record: TaskRecord,
         compose: Callable[[tuple[str, ...]], Ending],
         base_dir: str,
+        shown: trio.Event,
     ) -> None:
         self._task = task
         self._ladder = Ladder(rules)
@@ -72,6 +73,7 @@ class Reporter:
         self._record = record
         self._compose = compose
         self._base_dir = base_dir
+        self._shown = shown
         self._inbox: deque[LadderEvent] = deque()
         self._wake = trio.Event()
         self._over = trio.Event()  # the turn has ended, one way or the other
@@ -129,6 +131,7 @@ class Reporter:
             except Exception:
                 log.exception("task=%s the ladder broke", self._task.id)
                 await self._rescue()
+            self._shown.set()
             self.completed.set()
             self.closed.set()
 
@@ -184,6 +187,7 @@ class Reporter:
         except Exception:
             log.exception("task=%s room=%s a room op broke", self._task.id, room)
             result = OpResult(ok=False, reason="broke")
+        self._shown.set()
         self._tell(
             OpDone(
                 ok=result.ok,

@@ -17,6 +17,8 @@ from agentconnect.turns.turn import Ports, Ticket, Turn, cause_of
 
 log = logging.getLogger("agentconnect.turns")
 
+ANNOUNCE_WAIT_S = 5.0
+
 
 class Session:
     """The turns of one key, from the first waiting ticket to the last."""
@@ -95,14 +97,16 @@ class Session:
 async def announce(ticket: Ticket, ahead: int, after: trio.Event | None, ports: Ports) -> None:
     """Say that a message waits; dropped where its turn has come or the room cannot be spoken to.
 
-    ``after`` is the announcement in front of it, so that the room reads them in order.
+    ``after`` is what stands in front of it (an announcement, the placeholder of the running turn),
+    so that the room reads them in order.
     """
     announced = ticket.announced
     assert announced is not None
     room = ticket.task.room_id
     try:
         if after is not None:
-            await after.wait()
+            with trio.move_on_after(ANNOUNCE_WAIT_S):  # order is worth no more than this
+                await after.wait()
         if not ticket.begun and room and not ports.rooms.cooling(room):
             body = wording.queued(ahead)
             key = post_key(ticket.id, "queued", body)

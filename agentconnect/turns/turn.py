@@ -72,6 +72,7 @@ class Ticket:
         self.arrived = arrived
         self.begun = False
         self.announced: trio.Event | None = None
+        self.shown = trio.Event()  # its first room op is done: later messages may follow
 
     @property
     def id(self) -> TaskId:
@@ -115,6 +116,7 @@ class Turn:
             record=ports.record,
             compose=self._compose,
             base_dir=settings.cwd,
+            shown=ticket.shown,
         )
 
     def stop(self, grace_s: float) -> None:

@@ -85,6 +85,13 @@ class Queue(Generic[TicketT]):
         if not len(line):
             del self._lines[key]
 
+    def front(self, key: SessionKey) -> TicketT | None:
+        """The ticket that runs on ``key``, or will be the first to."""
+        line = self._lines.get(key)
+        if line is None:
+            return None
+        return line.running or (line.waiting[0] if line.waiting else None)
+
     def running(self) -> tuple[TicketT, ...]:
         """Every ticket whose turn is open."""
         return tuple(line.running for line in self._lines.values() if line.running is not None)

@@ -72,6 +72,12 @@ class QueueMachine(RuleBasedStateMachine):
         assert len(self.queue) == len(self.queue.running()) + len(self.queue.waiting())
 
     @invariant()
+    def the_front_runs_or_will(self) -> None:
+        for key in KEYS:
+            tickets = [*filter(None, [self.running.get(key)]), *self.waiting.get(key, [])]
+            assert self.queue.front(key) is (tickets[0] if tickets else None)
+
+    @invariant()
     def no_key_without_a_ticket(self) -> None:
         live = {key for key, items in self.waiting.items() if items} | set(self.running)
         assert set(self.queue.keys()) == live

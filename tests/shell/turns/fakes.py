@@ -232,10 +232,9 @@ async def open_desk(world: World, adapter: FakeAdapter, **settings: object) -> A
 
 
 async def run_tasks(world: World, script: Script, *tasks: Task, **settings: object) -> FakeAdapter:
-    """Submit ``tasks`` a moment apart and wait for all of them."""
+    """Submit ``tasks`` at once and wait for all of them."""
     adapter = FakeAdapter(script)
     async with open_desk(world, adapter, **settings) as desk:
         for item in tasks:
             desk.submit(item)
-            await trio.sleep(0.01)
     return adapter

@@ -236,8 +236,10 @@ async def test_broken_turn_becomes_its_answer(
         return Done(reason=Reason.COMPLETED, text="hi")
 
     await run_tasks(world, script, task(1), task(2), task(3, room="!other:x"))
-    assert "error while it ran this message: the disk is (file: x] full" in world.texts["$e1"]
-    assert "ValueError" not in world.texts["$e1"]
+    said = world.results["t1"]
+    assert "error while it ran this message: the disk is (file: x] full" in said
+    assert "ValueError" not in said
+    assert said.removeprefix("[REPLIED]\n\n") in world.texts.values()
     assert world.results["t2"] == world.results["t3"] == "[REPLIED]\n\nhi"
 
 
