@@ -71,7 +71,8 @@ class AcpAdapter:
         self._store = store
         self._launch = Launch(
             cwd=os.path.realpath(settings.cwd),
-            environment=child_environment(environment, settings.secret_env),
+            environment=child_environment(environment, settings.secret_env)
+            | (children.environment if children is not None else {}),
             command=settings.command,
             preset=settings.preset,
         )

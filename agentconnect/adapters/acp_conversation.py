@@ -73,7 +73,7 @@ class _Turn:
         self.blocks = Blocks()
         self.tools = Tools()
         self.message_ids: dict[str, None] = {}
-        self.heard = False
+        self.own_ids: set[str | None] = set()
         self.images = 0
 
 
@@ -90,7 +90,8 @@ class Conversation:
         """The prompt of the last turn went out whole."""
         self._cwd = cwd
         self._execute_allowed = execute_allowed
-        self._stale = StaleIds()
+        self._replayed = StaleIds()
+        self._finished = StaleIds()
         self._turn: _Turn | None = None
         self._heard_at = 0.0
         self._late_said = False
@@ -130,8 +131,8 @@ class Conversation:
     def close(self) -> None:
         """The turn's answer was read, in wire order: later updates belong to nobody."""
         if self._turn is not None:
-            self._stale.add(self._turn.message_ids)
-            self._stale.add(self._turn.tools.ids())
+            self._finished.add(self._turn.message_ids)
+            self._finished.add(self._turn.tools.ids())
             self._turn = None
 
     @property
@@ -161,6 +162,8 @@ class Conversation:
             case PlanList(entries=entries):
                 self._turn.emit(Plan(entries=entries))
             case ToolPatch():
+                if update.begins:
+                    self._turn.own_ids.add(update.tool_id)
                 self._turn.blocks.tool()
                 for step in self._turn.tools.step(update):
                     self._turn.emit(_event_of(step))
@@ -169,15 +172,19 @@ class Conversation:
         self._heard_at = trio.current_time()
         match update:
             case Text(kind=kind, message_id=message_id):
-                self._stale.add([message_id])
+                self._history_ids.add([message_id])
                 self._count_history(kind)
             case ToolPatch(tool_id=tool_id):
-                self._stale.add([tool_id])
+                self._history_ids.add([tool_id])
                 self._count_history("tool_call")
             case PlanList():
                 self._count_history("plan")
             case _:
                 pass
+
+    @property
+    def _history_ids(self) -> StaleIds:
+        return self._replayed if self._replaying else self._finished
 
     def _count_history(self, kind: str) -> None:
         if kind not in HISTORY:
@@ -195,8 +202,12 @@ class Conversation:
 
     def _is_stale(self, update: object) -> bool:
         match update:
+            case ToolPatch(tool_id=each, begins=True):
+                return each in self._replayed  # numbered anew in each turn, by some agents
             case Text(message_id=each) | ToolPatch(tool_id=each):
-                return each in self._stale
+                if self._turn is not None and each in self._turn.own_ids:
+                    return False
+                return each in self._replayed or each in self._finished
             case _:
                 return False
 

@@ -1,12 +1,14 @@
 """``children.json``: which agent processes are ours, so that orphans can be ended (stack §5).
 
-Class: convenience. A child is known by pid *and* kernel start time, since pids come back. Blocking:
-call from a thread. Entries are gone when the child was reaped in order.
+Class: convenience. A child is known by pid *and* kernel start time, since pids come back; what a
+dead child left in its process group, by a mark in the environment that it inherited (``npx`` is
+such a child). Blocking: call from a thread. An entry goes when its child was reaped in order.
 """
 
 import contextlib
 import logging
 import os
+import secrets
 import signal
 import time
 from pathlib import Path
@@ -19,6 +21,8 @@ from agentconnect.store.atomic import read_file, write_file
 log = logging.getLogger("agentconnect.store")
 
 TERM_GRACE_S = 0.5
+MARK_VARIABLE = "AGENT_CONNECT_CHILD_MARK"
+_PGRP_FIELD = 5
 _STARTTIME_FIELD = 22
 
 
@@ -32,6 +36,7 @@ class Child(msgspec.Struct, frozen=True, kw_only=True):
 class _File(msgspec.Struct):
     children: list[Child] = []
     boot: str = ""
+    mark: str = ""
 
 
 class ChildrenFile:
@@ -40,6 +45,12 @@ class ChildrenFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._children: dict[int, Child] = {}
+        self._mark = secrets.token_hex(8)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a child's environment must hold for its own children to be found."""
+        return {MARK_VARIABLE: self._mark}
 
     def add(self, pid: int) -> None:
         """Remember a child that was just started."""
@@ -66,20 +77,24 @@ class ChildrenFile:
                 "%s cannot be read; orphans of an earlier run are not looked for", self._path
             )
             return 0
-        left = [child for child in old.children if old.boot == _boot_id() and _is_ours(child)]
+        same_boot = old.boot == _boot_id()
+        left = [child for child in old.children if same_boot and _is_left(child, old.mark)]
         for child in left:
             _signal(child, signal.SIGTERM)
         until = time.monotonic() + TERM_GRACE_S
-        while any(map(_is_ours, left)) and time.monotonic() < until:
-            time.sleep(0.01)
+        while left and time.monotonic() < until:
+            if not any(_is_left(child, old.mark) for child in left):
+                break
+            time.sleep(0.02)
         for child in left:
-            _signal(child, signal.SIGKILL)
+            if _is_left(child, old.mark):
+                _signal(child, signal.SIGKILL)
         if data is not None:
             self._save()
         return len(left)
 
     def _save(self) -> None:
-        content = _File(children=list(self._children.values()), boot=_boot_id())
+        content = _File(children=list(self._children.values()), boot=_boot_id(), mark=self._mark)
         try:
             write_file(self._path, msgspec.json.encode(content), durable=False)
         except OSError as error:
@@ -88,21 +103,37 @@ class ChildrenFile:
 
 def start_ticks(pid: int) -> int | None:
     """The kernel's start time of a process; None where there is none or no ``/proc``."""
+    return _stat(pid, _STARTTIME_FIELD)
+
+
+def _stat(pid: int, field: int) -> int | None:
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-        return int(text.rpartition(")")[2].split()[_STARTTIME_FIELD - 3])
+        state, *rest = text.rpartition(")")[2].split()
+        return None if state == "Z" else int(rest[field - 4])
     except (OSError, ValueError, IndexError):
         return None
 
 
-def _is_ours(child: Child) -> bool:
-    return child.pid > 1 and start_ticks(child.pid) == child.started
+def _is_left(child: Child, mark: str) -> bool:
+    """Does the child run, or anything of its group that carries our mark?"""
+    if child.pid <= 1:
+        return False
+    if start_ticks(child.pid) == child.started:
+        return True
+    wanted = f"{MARK_VARIABLE}={mark}".encode()
+    for entry in Path("/proc").glob("[0-9]*") if mark else ():
+        if _stat(int(entry.name), _PGRP_FIELD) != child.pid:
+            continue
+        with contextlib.suppress(OSError):
+            if wanted in (entry / "environ").read_bytes().split(b"\0"):
+                return True
+    return False
 
 
 def _signal(child: Child, number: signal.Signals) -> None:
-    if _is_ours(child):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(child.pid, number)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, number)
 
 
 def _boot_id() -> str:

@@ -52,6 +52,7 @@ class ToolPatch(msgspec.Struct, frozen=True, kw_only=True):
     """Fields of a tool call that one message carried; None means that it did not say."""
 
     tool_id: str = ""
+    begins: bool | None = None
     title: str | None = None
     kind: str | None = None
     status: str | None = None
@@ -176,6 +177,7 @@ def read_tool_call(value: object) -> ToolPatch:
     kind = _text(value, "kind")
     return ToolPatch(
         tool_id=_text(value, "toolCallId"),
+        begins=_text(value, "sessionUpdate") == "tool_call" or None,
         title=_text(value, "title") or None,
         kind=(kind if kind in _KINDS else "other") if kind else None,
         status=_text(value, "status") or None,

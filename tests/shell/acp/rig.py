@@ -80,7 +80,11 @@ class Rig:
         self.store = SessionStore(self.state / "sessions.json")
         self.store.load(wall_now=time.time(), prune=True)
         self.children = ChildrenFile(self.state / "children.json")
-        given = {"cwd": str(self.work), "command": fake_command(options), "spare": 0} | settings
+        given: dict[str, Any] = {
+            "cwd": str(self.work),
+            "command": fake_command(options),
+            "spare": 0,
+        } | settings
         self.adapter = AcpAdapter(
             AcpSettings(**given),
             environment=self.environment,

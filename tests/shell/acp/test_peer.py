@@ -56,7 +56,7 @@ class Recorder:
 class Wire:
     """The agent's side of the streams."""
 
-    def __init__(self, peer: Peer, handler: Recorder, stream: trio.StapledStream[Any, Any]) -> None:
+    def __init__(self, peer: Peer, handler: Recorder, stream: trio.abc.Stream) -> None:
         self.peer = peer
         self.handler = handler
         self.stream = stream

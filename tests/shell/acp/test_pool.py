@@ -108,6 +108,33 @@ async def test_a_killed_workers_agents_are_reaped_at_the_next_start(tmp_path: Pa
             process.communicate()
 
 
+async def test_what_a_dead_agent_left_in_its_group_is_reaped(tmp_path: Path) -> None:
+    """The leader is gone (``npx`` dies with the worker); its child carries our mark."""
+    path = tmp_path / "children.json"
+    left = ChildrenFile(path)
+    code = (
+        "import subprocess, sys\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        "print(child.pid, flush=True)\n"
+        "input()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+        env=os.environ | left.environment,
+    ) as leader:
+        assert leader.stdout is not None
+        child = int(await trio.to_thread.run_sync(leader.stdout.readline))
+        await trio.to_thread.run_sync(left.add, leader.pid)
+        leader.kill()
+        leader.wait()
+    assert alive(child)
+    assert 1 == await trio.to_thread.run_sync(ChildrenFile(path).reap)
+    await until(lambda: not alive(child))
+
+
 async def test_agents_die_with_a_killed_worker(tmp_path: Path) -> None:
     """Linux: the kernel tells them, even those that ignore the end of their input."""
     code = (

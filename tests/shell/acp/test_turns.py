@@ -98,6 +98,16 @@ async def test_text_after_the_answer_belongs_to_nobody(tmp_path: Path) -> None:
     assert ("one", "two") == (first.answer, second.answer)
 
 
+async def test_tool_ids_may_be_numbered_anew_in_each_turn(tmp_path: Path) -> None:
+    """A call that begins is a new one; only an update of an old one is late."""
+    steps = "#tool call-1 read Read it\n#tool-end call-1 completed"
+    async with running(tmp_path) as rig:
+        first, second = await rig.turn(steps), await rig.turn(steps)
+        third = await rig.turn("#tool-end call-1 failed\n#say done")
+    assert 2 == len(first.events) == len(second.events)
+    assert 1 == len(third.events)
+
+
 async def test_the_prompt_says_who_asks_and_carries_the_text_verbatim(tmp_path: Path) -> None:
     """Names cannot add lines to the framing."""
     async with running(tmp_path) as rig:
