@@ -301,11 +301,10 @@ async def _relay_session(options: Options, home: Path) -> int:
 
 async def _add_to_running(name: str, home: Path) -> int:
     """The relay runs in another process: make the identity in its database."""
-    from agentconnect.embedded.server import open_beside
+    from agentconnect.embedded.local import add_agent_beside
 
     base = (home / "address").read_text().strip()
-    async with open_beside(home, base) as relay:
-        _show_agent(*await relay.add_agent(name.strip() or "agent"))
+    _show_agent(*await add_agent_beside(home, base, name.strip() or "agent"))
     return 0
 
 

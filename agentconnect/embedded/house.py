@@ -9,16 +9,19 @@ from pathlib import Path
 from typing import TypeVar
 
 import trio
+from starlette.requests import Request
 
 from agentconnect.embedded import auth, ids, keys, media, people, rooms, talk, tasks
+from agentconnect.embedded.bodies import Refusal
 from agentconnect.embedded.faults import Faults
 from agentconnect.embedded.hold import Hold
 from agentconnect.embedded.presence import Bells, Presence
 from agentconnect.embedded.records import Kind, Media, Message
-from agentconnect.embedded.store import Store, Tx
+from agentconnect.embedded.store import DATABASE, Store, Tx
 from agentconnect.embedded.timing import Timing
 
 T = TypeVar("T")
+_REREAD_S = 1.0
 
 
 class House:
@@ -39,6 +42,7 @@ class House:
         self.bells = Bells()
         self.presence = Presence(timing.online_s, timing.visibility_s)
         self.directory = auth.Directory()
+        self._directory_read = -_REREAD_S
         self.base = self.origin = ""
         self.secure = False
         self.cookie = "agentconnect"
@@ -46,7 +50,7 @@ class House:
         self._hold = Hold(state_dir / "relay.lock")
         try:
             self.shelf = media.Shelf(state_dir / "media")
-            self.store = Store(state_dir / "relay.db", self.now, self.bells.ring)
+            self.store = Store(state_dir / DATABASE, self.now, self.bells.ring)
         except BaseException:
             self._hold.release()
             raise
@@ -94,7 +98,25 @@ class House:
 
     async def reload_directory(self) -> None:
         """Take over every change of secrets."""
+        self._directory_read = trio.current_time()
         self.directory.load(await self.store.read(auth.secrets_of))
+
+    async def admit(self, request: Request) -> str:
+        """The agent identity a worker's request is from.
+
+        An unknown bearer may have been made by another process (``relay --add-agent``), so the
+        database is asked too, at most once a second.
+
+        Raises:
+            Refusal: 401.
+        """
+        try:
+            return auth.worker(request, self.directory)
+        except Refusal:
+            if trio.current_time() - self._directory_read < _REREAD_S:
+                raise
+        await self.reload_directory()
+        return auth.worker(request, self.directory)
 
     async def sweep(self) -> None:
         """Let lapsed leases go on, go back or die; called by a timer."""

@@ -1,5 +1,8 @@
 """The relay as the program that started it sees it: set it up, ask in a room, read a room."""
 
+import time
+from pathlib import Path
+
 import msgspec
 import trio
 
@@ -8,7 +11,7 @@ from agentconnect.embedded.house import House
 from agentconnect.embedded.leases import State
 from agentconnect.embedded.pagepeople import command_for, new_agent
 from agentconnect.embedded.records import Kind, Message, TaskRow, User
-from agentconnect.embedded.store import Tx
+from agentconnect.embedded.store import DATABASE, Store, Tx
 
 
 class LocalSetup(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,12 +94,7 @@ class EmbeddedRelay:
     async def add_agent(self, name: str) -> tuple[str, str, str]:
         """A new identity of the owner: its id, its token and the one-line worker command."""
 
-        def unit(tx: Tx) -> tuple[str, str]:
-            owner = people.owner(tx) or people.add(tx, "Owner", Kind.PERSON, admin=True)
-            made, secret = new_agent(tx, name, owner.user_id)
-            return made.user_id, secret
-
-        user_id, secret = await self._house.change_secrets(unit)
+        user_id, secret = await self._house.change_secrets(lambda tx: _owners_agent(tx, name))
         token = f"{self.base}|{secret}"
         return user_id, token, command_for(token)
 
@@ -196,6 +194,31 @@ class EmbeddedRelay:
     async def changed(self) -> None:
         """Wait for the next change of any room. Take what you look at after calling it."""
         await self._house.bells.of_changes().wait()
+
+
+def _owners_agent(tx: Tx, name: str) -> tuple[str, str]:
+    owner = people.owner(tx) or people.add(tx, "Owner", Kind.PERSON, admin=True)
+    made, secret = new_agent(tx, name, owner.user_id)
+    return made.user_id, secret
+
+
+async def add_agent_beside(state_dir: Path, base: str, name: str) -> tuple[str, str, str]:
+    """As ``EmbeddedRelay.add_agent``, beside a relay that another process runs on the folder.
+
+    That relay takes the identity over when its worker first calls. ``base`` is the relay's own.
+
+    Raises:
+        StoreUnreadableError: there is no database that can be read.
+    """
+    store = Store(state_dir / DATABASE, time.time, lambda woken, changed: None, must_exist=True)
+    try:
+        domain = await store.read(lambda tx: tx.text("SELECT value FROM facts WHERE name='domain'"))
+        store.domain = domain
+        user_id, secret = await store.write(lambda tx: _owners_agent(tx, name))
+    finally:
+        await store.aclose()
+    token = f"{base}|{secret}"
+    return user_id, token, command_for(token)
 
 
 def _room_of(tx: Tx, owner_id: str, agent: User) -> str:

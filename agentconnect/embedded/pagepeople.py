@@ -81,7 +81,8 @@ def clean_name(name: str) -> str:
 
 def command_for(token: str) -> str:
     """The one line that starts a worker for an identity."""
-    return f"AGENT_CONNECT_TOKEN={shlex.quote(token)} agent-connect"
+    agent = "AGENT_CONNECT_ADAPTER=acp AGENT_CONNECT_ACP_AGENT=claude"
+    return f"AGENT_CONNECT_TOKEN={shlex.quote(token)} {agent} agent-connect"
 
 
 async def create(house: House, me: User, request: Request) -> Response:

@@ -61,14 +61,14 @@ _TABLES = (
 )
 
 
-def open_database(path: Path) -> sqlite3.Connection:
+def open_database(path: Path, *, must_exist: bool = False) -> sqlite3.Connection:
     """Open the relay's database, creating it only where there is none.
 
     Raises:
         StoreUnreadableError: the file is there and is not a whole database of this version.
     """
     try:
-        if not path.exists():
+        if not must_exist and not path.exists():
             _create(path)
         return _open(path)
     except (sqlite3.Error, OSError) as error:

@@ -162,7 +162,7 @@ class WorkerEvents:
         house, request = self._house, Request(scope, receive)
         try:
             only_get(request)
-            agent_id = auth.worker(request, house.directory)
+            agent_id = await house.admit(request)
             self._admit(agent_id)
         except Refusal as refusal:
             await refused(refusal)(scope, receive, send)

@@ -17,6 +17,9 @@ import trio
 
 from agentconnect.embedded.schema import open_database
 
+DATABASE = "relay.db"
+"""The file's name in the relay's state folder."""
+
 T = TypeVar("T")
 Value = str | int | float
 
@@ -74,8 +77,10 @@ class Store:
         path: Path,
         wall: Callable[[], float],
         committed: Callable[[frozenset[str], bool], None],
+        *,
+        must_exist: bool = False,
     ) -> None:
-        self._connection = open_database(path)
+        self._connection = open_database(path, must_exist=must_exist)
         self._wall = wall
         self._committed = committed
         self._limiter = trio.CapacityLimiter(1)

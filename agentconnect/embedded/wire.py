@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from agentconnect.embedded import auth, media, talk, tasks
+from agentconnect.embedded import media, talk, tasks
 from agentconnect.embedded.bodies import (
     Refusal,
     Vanished,
@@ -63,7 +63,7 @@ def bearer(house: House, handler: Handler) -> Callable[[Request], Awaitable[Resp
 
     async def endpoint(request: Request) -> Response:
         try:
-            agent_id = auth.worker(request, house.directory)
+            agent_id = await house.admit(request)
             house.presence.heard(agent_id, house.now())
             return await handler(house, agent_id, request)
         except Refusal as refusal:
@@ -145,7 +145,7 @@ class Poll:
         house, request = self._house, Request(scope, receive)
         try:
             only_get(request)  # HEAD would take tasks and tell nobody
-            agent_id = auth.worker(request, house.directory)
+            agent_id = await house.admit(request)
         except Refusal as refusal:
             await refused(refusal)(scope, receive, send)
             return
