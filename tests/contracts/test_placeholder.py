@@ -1,0 +1,9 @@
+"""What the worker writes and the relay looks for is one text."""
+
+from agentconnect.core.turns import wording
+from agentconnect.embedded import answers
+
+
+def test_the_relay_knows_the_worker_s_placeholder() -> None:
+    """The failure notice finds the placeholder only if both sides spell it alike."""
+    assert answers.PLACEHOLDER == wording.PLACEHOLDER
