@@ -167,9 +167,10 @@ class Page {
     this.room.show(roomId);
     if (!roomId) {
       this.togglePanel(false);
-      if (narrow) document.querySelector("#sidebar .room-row")?.focus();
+      if (narrow && this.cameFrom) document.querySelector(`[data-room="${CSS.escape(this.cameFrom)}"]`)?.focus();
       return;
     }
+    this.cameFrom = roomId;
     if (narrow) this.togglePanel(false);
     if (narrow) byId("room").focus();
     else this.composer.focus();
@@ -241,7 +242,10 @@ class Page {
   }
 
   async refresh() {
-    this.store.takeState(await this.api.state());
+    let state = await this.api.state();
+    // Overtaken by the stream on its way: an older count must not replace a newer one.
+    if (state.cursor < this.live.cursor) state = await this.api.state();
+    this.store.takeState(state);
     this.markRead();
   }
 
@@ -260,18 +264,20 @@ class Page {
   async fetchRoom(roomId) {
     const timeline = this.store.timeline(roomId);
     const known = timeline.loaded ? new Set(timeline.byId.keys()) : null;
-    const page = await this.api.messages(roomId);
-    for (const message of page.messages) {
-      if (known && !known.has(message.event_id) && message.sender === this.store.me.user_id) this.outbox.adopt(roomId, message);
-    }
-    this.store.refreshTimeline(roomId, page);
+    const request = this.api.messages(roomId).then((page) => {
+      for (const message of page.messages) {
+        if (known && !known.has(message.event_id) && message.sender === this.store.me.user_id) this.outbox.adopt(roomId, message);
+      }
+      return page;
+    });
+    await this.store.refreshTimeline(roomId, request);
   }
 
   async loadOlder() {
     const roomId = this.store.current;
     const { messages } = this.store.timeline(roomId);
     if (messages.length === 0) return;
-    await this.try(this.api.messages(roomId, messages[0].seq).then((page) => this.store.prependTimeline(roomId, page)));
+    await this.try(this.store.prependTimeline(roomId, this.api.messages(roomId, messages[0].seq)));
   }
 
   /** Somebody looks at the newest message of the open room. */

@@ -41,8 +41,12 @@ export class Completion {
   }
 
   #fitting(sign, typed) {
-    const members = this.store.room.members.filter((member) => member.user_id !== this.store.me.user_id);
+    const { room, people, me } = this.store;
+    // The concierge is told about people who are elsewhere.
+    const toConcierge = room.members.some((member) => member.kind === "concierge");
+    const members = toConcierge ? people.map((one) => ({ ...one, kind: "person", tier: "" })) : room.members;
     return members
+      .filter((member) => member.user_id !== me.user_id)
       .filter((member) => sign === "@" || member.kind === "agent")
       .filter((member) => localpart(member.user_id).toLowerCase().includes(typed) || member.name.toLowerCase().includes(typed))
       .sort((a, b) => Number(b.kind === "agent") - Number(a.kind === "agent") || a.name.localeCompare(b.name))

@@ -14,7 +14,7 @@ export function emptyState(store, actions) {
   if (!room) return h("p");
   const concierge = room.members.find((member) => member.kind === "concierge");
   if (concierge) {
-    return frame(`This is your line to ${concierge.name}`,
+    return frame("This is your line to the concierge",
       "Say here whom your agents may work for. It answers only you.",
       suggestions(["help", "trust @", "untrust @"], actions));
   }
@@ -25,6 +25,10 @@ export function emptyState(store, actions) {
       room.moderator && h("button", { type: "button", class: "button primary", on: { click: actions.addAgent } }, icon("plus"), "Add an agent"));
   }
   const [agent] = agents;
+  if (store.memberOf(store.me.user_id)?.tier === "guest") {
+    return frame(`Welcome to ${room.name}`,
+      `You are a guest here: ${agents.length === 1 ? agent.name : "the agents"} will decline what you ask, but everybody reads what you write.`);
+  }
   const call = agents.length === 1 ? "" : `!${localpart(agent.user_id)} `;
   const words = agents.length === 1
     ? `Every message here goes to ${agent.name}. Write as you would to a colleague; drop a file in when it helps.`

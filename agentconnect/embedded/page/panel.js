@@ -58,7 +58,7 @@ export class PanelView {
       h("span", { class: "member-words" },
         h("span", { class: "member-name" }, member.name, own && h("span", { class: "quiet" }, " (you)")),
         h("span", { class: "quiet", title: member.user_id }, member.user_id),
-        h("span", { class: "unseen" }, member.online ? "online" : "away")),
+        member.kind !== "concierge" && h("span", { class: "unseen" }, member.online ? "online" : "away")),
       badge && h("span", { class: `badge ${badge}` }, badge),
       h("span", { class: "member-actions" },
         !own && room.kind !== "dm" && iconButton("chat", `Write to ${member.name} directly`, { on: { click: () => this.actions.message(member.user_id) } }),

@@ -33,7 +33,7 @@ export class RoomsView {
       this.#section("Direct messages", [
         ...dms.map((room) => this.#row(room)),
         !hasConcierge && h("li", {}, h("button", { type: "button", class: "room-row", on: { click: this.actions.concierge } },
-          avatar("concierge", "Concierge", true), h("span", { class: "room-title" }, "Concierge"))),
+          avatar(this.store.concierge, "Concierge", true), h("span", { class: "room-title" }, "Concierge"))),
       ].filter(Boolean), "New direct message", this.actions.startDm));
     this.#drawMe();
     this.#title(rooms);
@@ -120,5 +120,6 @@ export function roomName(room, store) {
   return room.members.find((member) => member.user_id !== store.me.user_id)?.name || room.name;
 }
 
-export const presenceDot = (member) => h("span", { class: `presence${member.online ? " online" : ""}`, title: member.online ? "online" : "away" });
+// The concierge is the relay itself: whoever can ask finds it there.
+export const presenceDot = (member) => member.kind === "concierge" ? null : h("span", { class: `presence${member.online ? " online" : ""}`, title: member.online ? "online" : "away" });
 

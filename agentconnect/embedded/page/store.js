@@ -70,8 +70,7 @@ export class Store {
   /** A message that came over the wire, new or changed. */
   take(roomId, message) {
     const room = this.rooms.get(roomId);
-    const timeline = this.timelines.get(roomId);
-    const change = timeline?.loaded ? timeline.put(message) : "unseen";
+    const change = this.timelines.get(roomId)?.take(message) ?? "unseen";
     const known = change === "changed" || change === "same";
     if (room && !known && message.ts > room.last_ts) room.last_ts = message.ts;
     if (change !== "same") this.emit("timeline", { roomId, change, message });
@@ -92,13 +91,15 @@ export class Store {
     this.emit("rooms");
   }
 
-  refreshTimeline(roomId, page) {
-    this.timeline(roomId).refresh(page.messages, page.more);
+  async refreshTimeline(roomId, request) {
+    const timeline = this.timeline(roomId);
+    await timeline.fetch(request, (page) => timeline.refresh(page.messages, page.more));
     this.emit("timeline", { roomId, change: "reset" });
   }
 
-  prependTimeline(roomId, page) {
-    this.timeline(roomId).prepend(page.messages, page.more);
+  async prependTimeline(roomId, request) {
+    const timeline = this.timeline(roomId);
+    await timeline.fetch(request, (page) => timeline.prepend(page.messages, page.more));
     this.emit("timeline", { roomId, change: "prepend" });
   }
 

@@ -6,7 +6,29 @@ export class Timeline {
     this.byId = new Map();
     this.more = false;
     this.loaded = false;
+    this.fetches = new Set(); // per fetch under way: what the wire brought meanwhile
     this.steps = new Map(); // event id → step titles seen while the message was running
+  }
+
+  /**
+   * Fetches a page and lets `use` take it in. The answer may be older than what the wire brought
+   * while it was on its way, so that is put in once more afterwards.
+   */
+  async fetch(request, use) {
+    const meanwhile = [];
+    this.fetches.add(meanwhile);
+    try {
+      use(await request);
+      for (const message of meanwhile) this.put(message);
+    } finally {
+      this.fetches.delete(meanwhile);
+    }
+  }
+
+  /** A message from the wire: put in if the room is loaded, remembered for fetches under way. */
+  take(message) {
+    for (const meanwhile of this.fetches) meanwhile.push(message);
+    return this.loaded ? this.put(message) : "unseen";
   }
 
   /** The newest page, after a (re)load: what is older and known already stays. */

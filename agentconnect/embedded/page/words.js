@@ -18,7 +18,7 @@ export const sentenceFor = (status) =>
   KIND_OF_STATUS[status] ?? (status >= 500 ? "The relay had a problem with that. Please try again." : "That did not work.");
 
 export const TIERS = {
-  owner: ["Owner", "Agents here work for them as they do for you."],
+  owner: ["Owner", "Your agents work for them as for you, in every room you share."],
   collaborator: ["Collaborator", "May ask agents of owners who allow it; everything else is refused politely."],
   guest: ["Guest", "Reads and writes in the room; agents decline their requests."],
 };

@@ -221,6 +221,40 @@ async def test_a_lost_place_in_the_stream_is_made_good(tmp_path: Path, chromium_
     await play(tmp_path, chromium_path, scenario)
 
 
+async def test_a_message_overtaking_the_history_is_not_lost(
+    tmp_path: Path, chromium_path: str
+) -> None:
+    """What the stream brings while an older answer is still on its way stays in the room."""
+
+    def scenario(stage: Stage, windows: Windows) -> None:
+        me = windows.new()
+        held: list[tuple[Any, Any]] = []
+
+        def hold_first(route: Any) -> None:
+            if held:
+                route.continue_()
+            else:
+                held.append((route, route.fetch()))
+
+        me.page.route("**/page/rooms/*/messages?*", hold_first)
+        stage.say("first")
+        relay = stage.relay
+        other = stage.call(relay.relay.create_room, "Other", relay.owner, (relay.agent,))
+        page = me.open(stage.link)
+        page.click('.room-row:has-text("Helper\'s room")')
+        while not held:
+            page.wait_for_timeout(20)
+        stage.call(relay.relay.post, relay.room, relay.agent, "overtaking")
+        stage.call(relay.relay.post, other, relay.agent, "a sign that the stream is read")
+        expect(page.locator(".room-row .count")).to_be_visible()
+        route, answer = held[0]
+        route.fulfill(response=answer)
+        expect(page.locator(".msg-body").filter(has_text="overtaking")).to_have_count(1)
+        expect(page.locator("article.own")).to_have_text(re.compile("first"))
+
+    await play(tmp_path, chromium_path, scenario)
+
+
 async def test_markup_in_a_message_is_text(tmp_path: Path, chromium_path: str) -> None:
     """Scripts, handlers and foreign links in messages, names and files run nothing."""
 
