@@ -113,13 +113,12 @@ class Agent:
                         parts.start_soon(on_started, process.pid)
                     task_status.started()
                     await self._stop.wait()
-                except trio.Cancelled:
-                    self._hurry.cancel()
-                    raise
-                finally:
+                    with self._hurry:
+                        await process.end(GENTLE)
+                finally:  # at once when it has ended; quick when somebody could not wait
                     self._stop.set()
                     with trio.CancelScope(shield=True):
-                        await self._end(process)
+                        await process.end(QUICK)
                     parts.cancel_scope.cancel()
         except* AgentConnectError as group:
             reason = next(e for e in group.exceptions if isinstance(e, AgentConnectError))
@@ -131,7 +130,7 @@ class Agent:
 
     def stop(self, *, quick: bool = False) -> None:
         """Begin the end, without waiting. Idempotent; quick even when a gentle end has begun."""
-        if quick and self._process is not None:
+        if quick:
             self._hurry.cancel()
         self._stop.set()
 
@@ -160,12 +159,6 @@ class Agent:
         await process.exited()
         await trio.sleep(DRAIN_S)  # the reader normally meets the end of the stream first
         self._stop.set()
-
-    async def _end(self, process: AgentProcess) -> None:
-        with self._hurry:
-            await process.end(GENTLE)
-        if self._hurry.cancelled_caught:
-            await process.end(QUICK)
 
     def _exit_error(self, process: AgentProcess) -> AgentExitedError:
         code = process.returncode

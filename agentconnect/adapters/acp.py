@@ -4,6 +4,7 @@ Joins the pool of processes, the conversations by room and the record of them. G
 served: nothing here confines an agent, and a limit that only looks like one is not offered.
 """
 
+import logging
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -27,6 +28,8 @@ from agentconnect.core.turns import wording_acp as wording
 from agentconnect.core.turns.session import SessionLimits
 from agentconnect.store.children import ChildrenFile
 from agentconnect.store.sessions import SessionStore
+
+log = logging.getLogger("agentconnect.adapters")
 
 
 class AcpSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,6 +133,10 @@ class AcpAdapter:
         if offered and list_counts and not self._settings.skip_auth_check:
             agent.stop(quick=True)
             raise PreflightError(wording.login_needed(preset.login if preset else "", offered))
+        if offered:
+            log.info(
+                "the agent offers logins (%s), which need not mean anything", ", ".join(offered)
+            )
         self._pool.keep_as_spare(agent)
         return wording.described(agent.info.name, agent.info.version)
 

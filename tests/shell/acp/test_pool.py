@@ -83,6 +83,16 @@ async def test_a_stop_ends_every_process_within_seconds(tmp_path: Path) -> None:
     await until(lambda: not any(map(alive, pids)))
 
 
+async def test_a_stop_hurries_those_that_were_ending_gently(tmp_path: Path) -> None:
+    """A retired agent that takes its time does not hold up the worker."""
+    options = {"ignore_eof": True, "ignore_term": True}
+    async with running(tmp_path, options, keepalive_s=0.0) as rig:
+        pid = number_in((await rig.turn("#pid")).answer, "pid")
+        before = time.monotonic()
+    assert time.monotonic() - before < 4
+    await until(lambda: not alive(pid))
+
+
 async def test_a_killed_workers_agents_are_reaped_at_the_next_start(tmp_path: Path) -> None:
     """By pid and start time, with their group; a stranger with an old pid is left alone."""
     orphan = subprocess.Popen(fake_command({}), stdin=subprocess.PIPE, start_new_session=True)
