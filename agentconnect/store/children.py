@@ -21,7 +21,7 @@ from agentconnect.store.atomic import read_file, write_file
 log = logging.getLogger("agentconnect.store")
 
 TERM_GRACE_S = 0.5
-MARK_VARIABLE = "AGENT_CONNECT_CHILD_MARK"
+MARK_VARIABLE = "AGENTCONNECT_CHILD_MARK"
 _PGRP_FIELD = 5
 _STARTTIME_FIELD = 22
 
