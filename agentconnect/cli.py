@@ -12,6 +12,7 @@ import logging
 import os
 import re
 import shlex
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
@@ -88,6 +89,7 @@ class Options(msgspec.Struct, kw_only=True):
     directory: str | None = None
     add_agent: str | None = None
     public_url: str | None = None
+    umask: int = -1
 
 
 def parse(argv: Sequence[str]) -> Options:
@@ -120,9 +122,10 @@ def main(argv: Sequence[str]) -> int:
     if "--version" in argv:
         print(f"agent-connect {version('agentconnect')}")
         return 0
-    os.umask(0o077)
+    umask = os.umask(0o077)
     try:
         options = parse(argv)
+        options.umask = umask
         if options.export:
             return _export(options)
         return {"": _run, "local": _local, "relay": _relay}[options.command](options)
@@ -181,7 +184,7 @@ def _load(
         _warn(settings.file_warnings(file))
     environment = {**os.environ, **(fixed or {})}
     chosen = envfile.apply(values, environment).environment
-    loaded = settings.load(environment, {**defaults(chosen), **values})
+    loaded = settings.load(environment, {**defaults(chosen), **values}, child_umask=options.umask)
     _warn(loaded.warnings)
     return loaded
 
@@ -230,7 +233,8 @@ async def _local_session(options: Options, home: Path) -> int:
 
             async def ready() -> None:
                 if options.say is None:
-                    print(f"\nOpen the room in a browser:\n\n  {setup.page_url}\n", flush=True)
+                    print(f"\nOpen the room in a browser:\n\n  {setup.page_url}\n")
+                    print(_other_agent(loaded.settings.acp_agent), end="")
                     print("Ctrl-C stops everything.", flush=True)
                 else:
                     nursery.start_soon(_say, relay, setup, options.say, stop, answered)
@@ -329,6 +333,18 @@ def _local_defaults(chosen: Mapping[str, str]) -> dict[str, str]:
         command = shlex.join([sys.executable, "-m", "agentconnect.demo"])
         defaults["AGENT_CONNECT_ACP_COMMAND"] = command
     return defaults
+
+
+def _other_agent(chosen: str) -> str:
+    """A hint at a real agent that is installed; it is never started unasked: it costs money."""
+    from agentconnect.acp import PRESETS
+
+    if chosen:
+        return ""
+    found = [name for name, preset in PRESETS.items() if shutil.which(preset.binary)]
+    if not found:
+        return ""
+    return f"A real agent is installed: AGENT_CONNECT_ACP_AGENT={found[0]} answers with it.\n"
 
 
 def _folder(named: str | None, name: str) -> Path:

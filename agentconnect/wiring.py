@@ -146,6 +146,7 @@ def _acp_adapter(loaded: config.LoadedSettings, cwd: str, where: Layout) -> AcpA
             session_idle_s=settings.session_idle_s,
             session_memory=settings.session_memory,
             attachment_max_bytes=settings.attachment_max_bytes,
+            umask=loaded.child_umask,
             secret_env=tuple(config.secret_names()),
         ),
         environment=loaded.environment,

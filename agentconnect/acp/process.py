@@ -47,7 +47,9 @@ class _Job(msgspec.Struct, frozen=True):
 class Spawner:
     """The one thread that makes children. Leave it only when they have ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, umask: int = -1) -> None:
+        """``umask`` is what children get; -1 leaves ours, which keeps our own files private."""
+        self._umask = umask
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="agent-spawner", daemon=True)
 
@@ -102,6 +104,7 @@ class Spawner:
                         stdout=subprocess.PIPE,
                         stderr=subprocess.PIPE,
                         start_new_session=True,
+                        umask=self._umask,
                         preexec_fn=die_with_us,
                     )
                 )

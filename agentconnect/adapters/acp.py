@@ -50,6 +50,8 @@ class AcpSettings(msgspec.Struct, frozen=True, kw_only=True):
     attachment_max_bytes: int = 10 * 1024 * 1024
     start_limit_s: float = 120.0
     """``npx`` may have to download the agent first (worker.md §8.3)."""
+    umask: int = -1
+    """What the agent's own files are made with: the umask of whoever started us, not ours."""
     secret_env: tuple[str, ...] = ()
     """Further variables the agent must not see: those that channels name with ``*_env``."""
 
@@ -78,6 +80,7 @@ class AcpAdapter:
             | (children.environment if children is not None else {}),
             command=settings.command,
             preset=settings.preset,
+            umask=settings.umask,
         )
         limits = Limits(
             keepalive_s=settings.keepalive_s,

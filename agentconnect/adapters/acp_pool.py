@@ -29,6 +29,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     environment: Mapping[str, str]
     command: tuple[str, ...] | None = None
     preset: str = ""
+    umask: int = -1
 
     @property
     def known(self) -> Preset | None:
@@ -71,7 +72,7 @@ class AgentPool:
         self._limits = limits
         self._children = children
         self._children_lock = trio.Lock()
-        self._spawner = Spawner()
+        self._spawner = Spawner(launch.umask)
         self._agents: trio.Nursery | None = None
         self._idle: dict[Agent, trio.CancelScope] = {}
         self._spares: dict[Agent, trio.CancelScope] = {}

@@ -94,6 +94,8 @@ class LoadedSettings(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...]
     refusal: str
     environment: dict[str, str]
+    child_umask: int = -1
+    """What we were started with, and what children get back."""
 
     def __repr__(self) -> str:
         return f"LoadedSettings({self.settings!r}, {len(self.warnings)} warnings)"
@@ -221,7 +223,11 @@ _READERS: dict[Kind, Callable[[_Reading, Setting, str], Any]] = {
 
 
 def load(
-    env: Mapping[str, str], file_values: Mapping[str, str], *, start_dir: Path | None = None
+    env: Mapping[str, str],
+    file_values: Mapping[str, str],
+    *,
+    start_dir: Path | None = None,
+    child_umask: int = -1,
 ) -> LoadedSettings:
     """Read every setting of the table from the environment over a config file's values."""
     environment = apply(file_values, env).environment
@@ -232,6 +238,7 @@ def load(
         warnings=tuple(reading.warnings),
         refusal=reading.refusals[0] if reading.refusals else "",
         environment=environment,
+        child_umask=child_umask,
     )
 
 

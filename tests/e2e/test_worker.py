@@ -42,6 +42,13 @@ def png(width: int, height: int) -> bytes:
     )
 
 
+def current_umask() -> int:
+    """This process's umask."""
+    umask = os.umask(0o077)
+    os.umask(umask)
+    return umask
+
+
 async def ask(relay: Relay, body: str, *, room: str = "", sender: str = "") -> str:
     """Ask in a room and wait for the answer."""
     answer = await relay.relay.ask(room or relay.room, sender or relay.owner, body, 40)
@@ -123,7 +130,8 @@ async def test_a_picture_is_seen_and_a_file_arrives(tmp_path: Path) -> None:
         assert "[file:" not in answer
         files = [m for m in await from_agent(relay) if m.kind == "file"]
         assert len(files) == 1
-        assert list((tmp_path / "repo").iterdir())
+        made = list((tmp_path / "repo").iterdir())
+        assert [path.stat().st_mode & 0o777 for path in made] == [0o666 & ~current_umask()]
 
 
 async def test_a_guest_is_refused_aloud_and_the_agent_is_not_asked(tmp_path: Path) -> None:
