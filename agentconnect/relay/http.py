@@ -9,6 +9,7 @@ import json
 import ssl
 import time
 from collections.abc import Callable, Mapping
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from urllib.parse import quote, urlsplit
 
 import httpx
@@ -249,4 +250,7 @@ def _client(context: ssl.SSLContext, *, connections: int) -> httpx.AsyncClient:
         max_keepalive_connections=connections,
         keepalive_expiry=KEEPALIVE_S,
     )
-    return httpx.AsyncClient(verify=context, trust_env=False, limits=limits, http1=True)
+    nothing_kept = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
+    return httpx.AsyncClient(
+        verify=context, trust_env=False, limits=limits, cookies=nothing_kept, http1=True
+    )

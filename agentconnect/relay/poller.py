@@ -66,6 +66,7 @@ class Poller:
         self._mono_now = mono_now
         self._unit = unit
         self._loop = LoopState()
+        self._confirmed = False
 
     async def claim(self) -> None:
         """Return once this client holds the guard (or cannot tell)."""
@@ -99,8 +100,12 @@ class Poller:
                 await self._succeeded(began, fresh=fresh)
 
     async def _turn(self, intake: Intake) -> bool:
-        """One poll and its batch; whether it brought anything new."""
-        answer = await self._http.poll(self._poll_wait_s, self._poll_wait_s + POLL_MARGIN_S)
+        """One poll and its batch; whether it brought anything new.
+
+        The first one after a start or a failure does not wait, so that the state is known at once.
+        """
+        wait_s = self._poll_wait_s if self._confirmed else 0
+        answer = await self._http.poll(wait_s, self._poll_wait_s + POLL_MARGIN_S)
         batch = decode_batch(answer.body)
         if batch.anomaly:
             self._board.poll_anomalies += 1
@@ -121,7 +126,8 @@ class Poller:
         self._judge(PollKind.OK)
         self._outbox.resume()
         self._board.healthy()
-        rest_s = anti_spin_s(self._mono_now() - began, empty=not fresh)
+        asked_to_wait, self._confirmed = self._confirmed, True
+        rest_s = anti_spin_s(self._mono_now() - began, empty=asked_to_wait and not fresh)
         if rest_s:
             await self._wait(rest_s)
         else:
@@ -153,6 +159,7 @@ class Poller:
         return ""
 
     async def _hold(self, state: RelayState, sentence: str, wait_s: float) -> None:
+        self._confirmed = False
         log.warning("poll: %s; again in %.1f s", sentence, wait_s)
         self._board.set(state, error=sentence, backoff_s=wait_s)
         await self._wait(wait_s)

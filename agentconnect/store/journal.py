@@ -118,6 +118,11 @@ class Journal:
         self._undelivered = sum(entry.undelivered for entry in self._done.values())
         self._wall_now = wall_now
 
+    @property
+    def commits(self) -> int:
+        """How many commits the writes of this run took."""
+        return self._database.commits
+
     # reading: memory only
 
     def entry(self, task_id: TaskId) -> Entry | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import socket
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -172,7 +173,11 @@ class FakeBroker:
         self.requests.append(request)
         self._poke()
         answer = self._scripted(request.route)
-        if answer is None:
+        if answer is None and request.route == "tasks":
+            answer = await self._attended(stream, request)
+            if answer is None:
+                return False
+        elif answer is None:
             answer = await self._behave(request)
         elif answer.apply:
             await self._behave(request)
@@ -204,6 +209,27 @@ class FakeBroker:
             await trio.sleep(answer.drip_s)
         return True
 
+    async def _attended(self, stream: trio.SocketStream, request: Request) -> Answer | None:
+        """A long poll, given up when its client goes away: it must not swallow tasks."""
+        answer: Answer | None = None
+
+        async def watch() -> None:
+            while True:
+                await trio.lowlevel.wait_readable(stream.socket)
+                try:
+                    gone = not await stream.socket.recv(1, socket.MSG_PEEK)
+                except OSError:
+                    gone = True
+                if gone:
+                    polling.cancel_scope.cancel()
+                await trio.sleep(0.01)
+
+        async with trio.open_nursery() as polling:
+            polling.start_soon(watch)
+            answer = await self._behave(request)
+            polling.cancel_scope.cancel()
+        return answer
+
     def _scripted(self, route: str) -> Answer | None:
         if self._scripts[route]:
             return self._scripts[route].popleft()
@@ -214,7 +240,8 @@ class FakeBroker:
             return Answer(401, {"error": "unknown bearer"})
         match request.route:
             case "tasks":
-                return await self._poll()
+                asked_s = float(request.query.partition("wait=")[2] or 0)
+                return await self._poll(min(asked_s, self.poll_hold_s))
             case "results":
                 self.results.setdefault(request.body["id"], request.body)
                 return Answer()
@@ -230,8 +257,8 @@ class FakeBroker:
                 return Answer()
         return Answer(404, {"error": "not found"})
 
-    async def _poll(self) -> Answer:
-        with trio.move_on_after(self.poll_hold_s):
+    async def _poll(self, hold_s: float) -> Answer:
+        with trio.move_on_after(hold_s):
             while not self._queue:
                 await self._changed.wait()
         tasks, self._queue = self._queue, []

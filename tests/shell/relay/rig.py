@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import sqlite3
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +31,11 @@ class Rig:
     failure: BaseException | None = None
     changed: trio.Event = field(default_factory=trio.Event)
 
+    refuse: bool = False
+
     def hand_over(self, task: Task) -> None:
+        if self.refuse:
+            raise RuntimeError("a consumer's mistake")
         self.taken.append(task)
         self.poke()
 
@@ -45,17 +50,37 @@ class Rig:
                 await self.changed.wait()
         return self.taken
 
-    async def state(self, state: str) -> RelayStatus:
-        """Wait for a state of the client."""
+    async def state(self, state: str, *, error: bool = False) -> RelayStatus:
+        """Wait for a state of the client, with an error to show if asked for."""
         with trio.fail_after(20):
-            while not any(status.state == state for status in self.statuses):
+            while True:
+                for status in self.statuses:
+                    if status.state == state and bool(status.error) >= error:
+                        return status
                 await self.changed.wait()
-        return next(status for status in reversed(self.statuses) if status.state == state)
+
+    async def until(self, condition: Callable[[], Any], within_s: float = 20.0) -> None:
+        """Wait for a state that nobody announces."""
+        with trio.fail_after(within_s):
+            while not condition():
+                await trio.sleep(0.01)
+
+    async def sql(self, statement: str) -> None:
+        """Change the journal's file behind its back."""
+        connection = sqlite3.connect(self.layout.journal)
+        connection.execute(statement)
+        connection.commit()
+        connection.close()
 
 
 @asynccontextmanager
 async def running(
-    broker: FakeBroker, state_dir: Path, *, polling: bool = True, **config: Any
+    broker: FakeBroker,
+    state_dir: Path,
+    *,
+    polling: bool = True,
+    posting: bool = True,
+    **config: Any,
 ) -> AsyncIterator[Rig]:
     """The client with its poller and outbox, stopped with the context."""
     layout = Layout(state_dir=state_dir)
@@ -87,11 +112,12 @@ async def running(
         async def poll() -> None:
             try:
                 await relay.take_tasks(rig.hand_over)
-            except Exception as error:  # the test looks at it
+            except Exception as error:  # noqa: BLE001 - the test looks at it
                 rig.failure = error
                 rig.poke()
 
-        work.start_soon(relay.post_results)
+        if posting:
+            work.start_soon(relay.post_results)
         if polling:
             work.start_soon(poll)
         yield rig
