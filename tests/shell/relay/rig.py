@@ -16,7 +16,6 @@ from agentconnect.core.task import Task
 from agentconnect.relay import Relay, RelayConfig, RelayStatus, open_relay
 from agentconnect.store.journal import Journal, open_journal
 from agentconnect.store.layout import Layout
-from tests.support.fake_broker import FakeBroker
 
 
 @dataclass
@@ -75,7 +74,7 @@ class Rig:
 
 @asynccontextmanager
 async def running(
-    broker: FakeBroker,
+    broker: Any,
     state_dir: Path,
     *,
     polling: bool = True,

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from agentconnect.core.errors import StoreUnreadableError, WorkspaceHeldError
-from agentconnect.store import atomic
 from agentconnect.store.atomic import read_file, write_file
 from agentconnect.store.layout import Layout
 from agentconnect.store.lock import WorkspaceLock
@@ -46,7 +45,7 @@ def test_a_failed_write_leaves_the_old_file(
     def full(*args: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(atomic.os, step, full)
+    monkeypatch.setattr(os, step, full)
     with pytest.raises(OSError, match="No space"):
         write_file(path, b"new")
     assert path.read_bytes() == b"old"
