@@ -2,7 +2,7 @@
 
 import sys
 
-from agentconnect.cli import main as cli_main
+from agentconnect.cli.main import main as cli_main
 
 
 def main() -> None:

@@ -59,7 +59,7 @@ def test_only_config_and_the_command_line_read_the_environment(repo_root: Path) 
         for path in (repo_root / "agentconnect").rglob("*.py")
         if re.search(r"\bos\.environ\b|\bgetenv\(", path.read_text(encoding="utf-8"))
     }
-    assert readers <= {"cli.py", "config", "demo"}
+    assert readers <= {"cli", "config", "demo"}
 
 
 def test_the_readme_leads_to_the_settings(repo_root: Path) -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agentconnect import cli
+from agentconnect.cli.main import main
+from agentconnect.cli.options import parse
 
 
 def run(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -28,7 +29,7 @@ def test_help_is_on_stdout_also_after_other_arguments(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Help always wins, with exit 0."""
-    assert cli.main(arguments) == 0
+    assert main(arguments) == 0
     out = capsys.readouterr().out
     for word in ("--config", "--export-config", "AGENT_CONNECT_CONFIG", "environment wins"):
         assert word in out.replace("\n", " ").replace("  ", " ")
@@ -51,7 +52,7 @@ def test_wrong_arguments_are_named_with_exit_2(
     arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The argument is quoted, control characters are not passed on, nothing goes to stdout."""
-    assert cli.main(arguments) == 2
+    assert main(arguments) == 2
     found = capsys.readouterr()
     assert words in found.err
     assert found.err.startswith("agent-connect: ")
@@ -60,10 +61,10 @@ def test_wrong_arguments_are_named_with_exit_2(
 
 def test_config_may_stand_before_or_after_the_command() -> None:
     """Both orders and both spellings; an empty ``--config=`` behaves as if absent."""
-    assert cli.parse(["--config", "a", "local"]).config == "a"
-    assert cli.parse(["local", "--config=a"]).config == "a"
-    assert cli.parse(["--config="]).config == ""
-    assert cli.parse(["--export-config", "--config", "a"]).export
+    assert parse(["--config", "a", "local"]).config == "a"
+    assert parse(["local", "--config=a"]).config == "a"
+    assert parse(["--config="]).config == ""
+    assert parse(["--export-config", "--config", "a"]).export
 
 
 def test_a_named_config_file_that_is_missing_stops_the_start(
@@ -71,7 +72,7 @@ def test_a_named_config_file_that_is_missing_stops_the_start(
 ) -> None:
     """No fallback to another file, and the path is in the sentence."""
     missing = tmp_path / "none.env"
-    assert cli.main(["--config", str(missing)]) == 2
+    assert main(["--config", str(missing)]) == 2
     assert str(missing) in capsys.readouterr().err
 
 

@@ -1,0 +1,1 @@
+"""The command line: arguments, settings, exit codes; the only folder that prints."""

@@ -1,0 +1,95 @@
+"""One command from its arguments to its exit code.
+
+Trio, httpx and the servers are imported inside the functions that need them: ``--version`` and
+``--export-config`` must start in a few milliseconds (design.md §6). Every refusal is one sentence
+on stderr with ``agent-connect: `` in front, never a traceback (worker.md §1).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from agentconnect.cli.console import complain, say, warn
+from agentconnect.cli.options import USAGE, Options, UsageError, parse
+from agentconnect.core.errors import AgentConnectError, first_cause
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one command; its exit code (design.md §3)."""
+    if {"-h", "--help"} & set(argv):
+        print(USAGE, end="")
+        return 0
+    if "--version" in argv:
+        print(f"agent-connect {version('agentconnect')}")
+        return 0
+    umask = os.umask(0o077)
+    try:
+        options = parse(argv)
+        options.umask = umask
+        if options.export:
+            return _export(options)
+        return {"": _run, "local": _local, "relay": _relay}[options.command](options)
+    except UsageError as error:
+        complain(str(error))
+        print(USAGE, end="", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:  # before the signal watcher is up
+        return 130
+    except Exception as error:  # noqa: BLE001 - the boundary of the program
+        return _ended_by(first_cause(error))
+
+
+def _ended_by(error: BaseException) -> int:
+    """The sentence and the exit code of an error that ended the program."""
+    if isinstance(error, AgentConnectError):
+        complain(str(error))
+        return error.exit_code
+    if isinstance(error, OSError):
+        where = f": {error.filename}" if error.filename else ""
+        complain(f"{error.strerror or error}{where}")
+        return 1
+    logging.getLogger("agentconnect").error("unexpected end", exc_info=error)
+    complain(f"unexpected error, {type(error).__name__}: {error}")
+    return 1
+
+
+def _export(options: Options) -> int:
+    from agentconnect.config.export import export_config
+
+    lines, warnings = export_config(options.config, os.environ)
+    warn(warnings)
+    for line in lines:
+        print(line)
+    return 0
+
+
+def _run(options: Options) -> int:
+    """The worker."""
+    from agentconnect.cli.loading import load_settings
+
+    loaded = load_settings(options)
+    import trio
+
+    from agentconnect.app import run_worker
+    from agentconnect.stopping import Stop
+
+    async def worker() -> int:
+        return await run_worker(loaded, Stop(), say=say)
+
+    return trio.run(worker)
+
+
+def _local(options: Options) -> int:
+    from agentconnect.cli.local import run_local
+
+    return run_local(options)
+
+
+def _relay(options: Options) -> int:
+    from agentconnect.cli.relay import run_relay
+
+    return run_relay(options)
