@@ -9,14 +9,14 @@ import json
 import ssl
 import time
 from collections.abc import Callable, Mapping
-from http.cookiejar import CookieJar, DefaultCookiePolicy
+from functools import lru_cache
 from urllib.parse import quote, urlsplit
 
 import httpx
 import msgspec
 import trio
 
-from agentconnect.core.errors import AuthRejectedError, RelayError
+from agentconnect.core.errors import AuthRejectedError, InvariantError, RelayError
 from agentconnect.core.relay.cadence import retry_after_s
 from agentconnect.core.relay.credential import redact_url
 
@@ -89,7 +89,7 @@ def segment(text: str) -> str:
 
 
 class Http:
-    """One client for the long poll and one for everything else, on one TLS context."""
+    """Connections for the long poll and others for everything else, on one TLS context."""
 
     def __init__(
         self,
@@ -104,11 +104,11 @@ class Http:
         self._user_agent = user_agent
         self._on_unauthorized = on_unauthorized
         context = _tls(base)
-        self._polls = _client(context, connections=2)
-        self._calls = _client(context, connections=CONNECTIONS)
+        self._polls = _transport(context, connections=2)
+        self._calls = _transport(context, connections=CONNECTIONS)
 
     async def aclose(self) -> None:
-        """Close both clients, bounded."""
+        """Close all connections, bounded."""
         with trio.move_on_after(2.0, shield=True):
             await self._polls.aclose()
             await self._calls.aclose()
@@ -136,64 +136,68 @@ class Http:
                 self._on_unauthorized()
             raise
 
-    async def _bounded(self, client: httpx.AsyncClient, call: Call) -> Answer:
+    async def _bounded(self, transport: httpx.AsyncHTTPTransport, call: Call) -> Answer:
         url = call.url or self.base + call.path
-        where = f"{call.method} {redact_url(url)}"
         try:
             with trio.fail_after(call.within_s):
-                return await self._exchange(client, call, url, where)
+                return await self._exchange(transport, call, url)
         except trio.TooSlowError as error:
-            raise RelayError(f"{where} took longer than {call.within_s:g} s") from error
+            raise RelayError(f"{_where(call, url)} took longer than {call.within_s:g} s") from error
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-            raise RelayError(f"{where}: no connection", sent=False) from error
+            raise RelayError(f"{_where(call, url)}: no connection", sent=False) from error
         except httpx.TimeoutException as error:
-            raise RelayError(f"{where}: no progress for {call.stall_s:g} s") from error
+            raise RelayError(f"{_where(call, url)}: no progress for {call.stall_s:g} s") from error
         except (httpx.LocalProtocolError, httpx.InvalidURL, UnicodeError) as error:
-            raise RelayError(f"{where}: the request cannot be written", sent=False) from error
+            raise RelayError(
+                f"{_where(call, url)}: the request cannot be written", sent=False
+            ) from error
         except httpx.HTTPError as error:
-            raise RelayError(f"{where}: {type(error).__name__}") from error
+            raise RelayError(f"{_where(call, url)}: {type(error).__name__}") from error
 
-    async def _exchange(
-        self, client: httpx.AsyncClient, call: Call, url: str, where: str
-    ) -> Answer:
-        request = client.build_request(
+    async def _exchange(self, transport: httpx.AsyncHTTPTransport, call: Call, url: str) -> Answer:
+        stall_s = call.stall_s
+        request = httpx.Request(
             call.method,
-            url,
+            _parsed(url),
             headers=self._headers(call),
             content=call.content,
-            timeout=httpx.Timeout(connect=8.0, read=call.stall_s, write=call.stall_s, pool=8.0),
+            extensions={
+                "timeout": {"connect": 8.0, "read": stall_s, "write": stall_s, "pool": 8.0}
+            },
         )
-        response = await client.send(request, stream=True)
+        response = await transport.handle_async_request(request)
         try:
-            return await _read(response, call, where)
+            return await _read(response, call, url)
         finally:
             with trio.move_on_after(1.0, shield=True):
                 await response.aclose()
 
-    def _headers(self, call: Call) -> dict[str, str]:
-        headers = {
-            "User-Agent": self._user_agent,
-            "Accept": call.accept,
-            "Accept-Encoding": "identity",
-        }
+    def _headers(self, call: Call) -> list[tuple[str, str]]:
+        headers = [
+            ("User-Agent", self._user_agent),
+            ("Accept", call.accept),
+            ("Accept-Encoding", "identity"),
+        ]
         if call.with_bearer:
-            headers["Authorization"] = f"Bearer {self._bearer()}"
+            headers.append(("Authorization", f"Bearer {self._bearer()}"))
         if call.content is not None:
-            headers["Content-Type"] = "application/json"
+            headers.append(("Content-Type", "application/json"))
         if call.key:
-            headers["Idempotency-Key"] = call.key
+            headers.append(("Idempotency-Key", call.key))
         return headers
 
 
-async def _read(response: httpx.Response, call: Call, where: str) -> Answer:
+async def _read(response: httpx.Response, call: Call, url: str) -> Answer:
     status = response.status_code
     good = 200 <= status < 300
     if response.headers.get("content-encoding", "identity") != "identity":
+        where = _where(call, url)
         raise RelayError(f"{where} answered in an encoding nobody asked for", status=status)
     limit = call.answer_bytes if good else ERROR_BYTES
     body, whole = await _body(response, limit)
     if good:
         if not whole and not call.overflow:
+            where = _where(call, url)
             raise RelayError(f"{where} answered more than {limit} bytes", status=status)
         return Answer(
             status=status,
@@ -202,7 +206,7 @@ async def _read(response: httpx.Response, call: Call, where: str) -> Answer:
             mime=response.headers.get("content-type", ""),
             echo=response.headers.get("idempotency-status", ""),
         )
-    raise _refusal(response, body.decode("utf-8", "replace"), where)
+    raise _refusal(response, body.decode("utf-8", "replace"), _where(call, url))
 
 
 async def _body(response: httpx.Response, limit: int) -> tuple[bytes, bool]:
@@ -210,10 +214,13 @@ async def _body(response: httpx.Response, limit: int) -> tuple[bytes, bool]:
 
     Leaving the iterator early upsets httpx's inner generators, so an overflow cancels instead.
     """
+    stream = response.stream
+    if not isinstance(stream, httpx.AsyncByteStream):
+        raise InvariantError("a response of the wrong kind")
     chunks: list[bytes] = []
     size = 0
     with trio.CancelScope() as reading:
-        async for chunk in response.aiter_raw():
+        async for chunk in stream:
             size += len(chunk)
             if size > limit:
                 reading.cancel()
@@ -244,13 +251,22 @@ def _tls(base: str) -> ssl.SSLContext:
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
-def _client(context: ssl.SSLContext, *, connections: int) -> httpx.AsyncClient:
+def _transport(context: ssl.SSLContext, *, connections: int) -> httpx.AsyncHTTPTransport:
+    """Below httpx's client on purpose: no redirects, proxies, cookies or netrc exist down here."""
     limits = httpx.Limits(  # equal, or httpx reuses nothing
         max_connections=connections,
         max_keepalive_connections=connections,
         keepalive_expiry=KEEPALIVE_S,
     )
-    nothing_kept = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
-    return httpx.AsyncClient(
-        verify=context, trust_env=False, limits=limits, cookies=nothing_kept, http1=True
-    )
+    return httpx.AsyncHTTPTransport(verify=context, trust_env=False, limits=limits)
+
+
+@lru_cache(maxsize=256)
+def _parsed(url: str) -> httpx.URL:
+    """The same few addresses are called all day. Raises: httpx.InvalidURL."""
+    return httpx.URL(url)
+
+
+def _where(call: Call, url: str) -> str:
+    """What an error may say of a call."""
+    return f"{call.method} {redact_url(url)}"

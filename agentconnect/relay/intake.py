@@ -19,7 +19,8 @@ from agentconnect.relay.acks import Acks
 from agentconnect.relay.http import Call, Http, to_json
 from agentconnect.relay.media import Media
 from agentconnect.relay.outbox import Outbox
-from agentconnect.store.journal import Entry, Journal
+from agentconnect.store.journal import Journal
+from agentconnect.store.rows import Entry
 
 log = logging.getLogger("agentconnect.relay")
 

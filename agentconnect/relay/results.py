@@ -33,7 +33,8 @@ from agentconnect.relay.egress import Egress, Refusal
 from agentconnect.relay.http import to_json
 from agentconnect.relay.outbox import Outbox
 from agentconnect.relay.roomops import RoomOps
-from agentconnect.store.journal import Journal, Upload
+from agentconnect.store.journal import Journal
+from agentconnect.store.rows import Upload
 
 log = logging.getLogger("agentconnect.relay")
 

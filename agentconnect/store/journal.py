@@ -8,7 +8,7 @@ kept in its row until it is answered, so that a restart can run it without the b
 
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -20,82 +20,12 @@ from agentconnect.core.outcomes import Progress
 from agentconnect.core.relay.journal import State
 from agentconnect.core.relay.text_out import clean_outgoing
 from agentconnect.core.task import Task, TaskId
-from agentconnect.store.database import Database, Schema, Statements, connect
+from agentconnect.store.database import Database, Statements, connect
+from agentconnect.store.rows import COLUMNS, SCHEMA, Counts, Entry, Upload, read_entry
 
 DONE_WINDOW = 4096
 """Answered ids remembered, newest first out last: replays of about 500 have been seen."""
 
-SCHEMA = Schema(
-    application_id=0x4147434A,
-    version=1,
-    script="""
-    CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-    CREATE TABLE tasks (
-        seq INTEGER PRIMARY KEY AUTOINCREMENT,
-        id TEXT NOT NULL UNIQUE,
-        state TEXT NOT NULL,
-        room TEXT NOT NULL DEFAULT '',
-        lease_id TEXT NOT NULL DEFAULT '',
-        ts REAL NOT NULL,
-        task BLOB,
-        result TEXT NOT NULL DEFAULT '',
-        error TEXT NOT NULL DEFAULT '',
-        undelivered INTEGER NOT NULL DEFAULT 0,
-        placeholder TEXT NOT NULL DEFAULT '',
-        prompted INTEGER NOT NULL DEFAULT 0,
-        answer TEXT,
-        edited INTEGER NOT NULL DEFAULT 0,
-        uploads TEXT NOT NULL DEFAULT ''
-    );
-    CREATE INDEX tasks_state ON tasks (state, seq);
-    """,
-)
-
-COLUMNS = (
-    "id, state, room, lease_id, ts, result, error, undelivered, placeholder, prompted, answer,"
-    " edited, uploads"
-)
-
-
-class Upload(msgspec.Struct, frozen=True, kw_only=True):
-    """One outgoing file of a task. ``sent`` is false while its post may be under way."""
-
-    path: str
-    sha256: str
-    name: str
-    sent: bool = False
-    event_id: str = ""
-
-
-class Entry(msgspec.Struct, kw_only=True):
-    """A row as the memory holds it: everything but the task itself."""
-
-    id: TaskId
-    state: State
-    room: str = ""
-    lease_id: str = ""
-    ts: float = 0.0
-    result: str = ""
-    error: str = ""
-    undelivered: bool = False
-    placeholder: str = ""
-    prompted: bool = False
-    answer: str | None = None
-    edited: bool = False
-    uploads: tuple[Upload, ...] = ()
-
-
-class Counts(msgspec.Struct, frozen=True, kw_only=True):
-    """How many tasks stand where; ``inflight`` is accepted and pending together."""
-
-    inflight: int
-    pending: int
-    parked: int
-    undelivered: int
-    done: int
-
-
-_uploads = msgspec.json.Decoder(tuple[Upload, ...])
 _tasks = msgspec.json.Decoder(Task)
 
 
@@ -192,16 +122,24 @@ class Journal:
         await self._set(task_id, placeholder=event_id)
 
     async def prompted(self, task_id: TaskId) -> None:
-        """The agent is about to be prompted."""
-        await self._set(task_id, prompted=True)
+        """The agent is about to be prompted.
+
+        On disk a moment later: a restart runs an unanswered task again either way.
+        """
+        self._set_later(task_id, prompted=True)
+        await trio.lowlevel.checkpoint()
 
     async def answered(self, task_id: TaskId, answer: str) -> None:
         """The final text, before it is edited into the room."""
         await self._set(task_id, answer=clean_outgoing(answer))
 
     async def edited(self, task_id: TaskId) -> None:
-        """The final edit is in the room."""
-        await self._set(task_id, edited=True)
+        """The final edit is in the room.
+
+        On disk with the result that follows: what a crash loses is a repeat of the same edit.
+        """
+        self._set_later(task_id, edited=True)
+        await trio.lowlevel.checkpoint()
 
     async def record_upload(self, task_id: TaskId, upload: Upload) -> None:
         """A file is about to be posted, or has been: the newer record of a path replaces it."""
@@ -306,19 +244,33 @@ class Journal:
         )
 
     async def _set(self, task_id: TaskId, **values: str | bool) -> None:
-        """Update columns of a row this journal holds; an id it does not hold is no error."""
+        """Update a column of a row this journal holds; an id it does not hold is no error."""
         entry = self._open.get(task_id)
         if entry is None:
             return
-        ((column, value),) = values.items()
 
         def applied() -> None:
-            setattr(entry, column, value)
+            _apply(entry, values)
 
-        statements: Statements = [
-            (f"UPDATE tasks SET {column} = ? WHERE id = ?", (value, task_id))  # noqa: S608 - ours
-        ]
-        await self._database.write(statements, applied)
+        await self._database.write(_update(task_id, values), applied)
+
+    def _set_later(self, task_id: TaskId, **values: str | bool) -> None:
+        entry = self._open.get(task_id)
+        if entry is not None:
+            _apply(entry, values)
+            self._database.write_later(_update(task_id, values))
+
+
+def _apply(entry: Entry, values: Mapping[str, str | bool]) -> None:
+    for column, value in values.items():
+        setattr(entry, column, value)
+
+
+def _update(task_id: TaskId, values: Mapping[str, str | bool]) -> Statements:
+    return [
+        (f"UPDATE tasks SET {column} = ? WHERE id = ?", (value, task_id))  # noqa: S608 - ours
+        for column, value in values.items()
+    ]
 
 
 @asynccontextmanager
@@ -353,21 +305,13 @@ async def _load(database: Database) -> dict[TaskId, Entry]:
     entries: dict[TaskId, Entry] = {}
     for row in rows:
         try:
-            entry = _entry(row)
+            entry = read_entry(row)
         except (msgspec.ValidationError, msgspec.DecodeError) as error:
             raise StoreUnreadableError(
                 f"{database.path} holds a row this version cannot read"
             ) from error
         entries[entry.id] = entry
     return entries
-
-
-def _entry(row: tuple[object, ...]) -> Entry:
-    names = [name.strip() for name in COLUMNS.split(",")]
-    values = dict(zip(names, row, strict=True))
-    uploads = values["uploads"]
-    values["uploads"] = _uploads.decode(uploads) if isinstance(uploads, str) and uploads else ()
-    return msgspec.convert(values, Entry, strict=False)
 
 
 async def _worker_id(database: Database) -> str:

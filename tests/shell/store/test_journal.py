@@ -14,7 +14,8 @@ from agentconnect.core.errors import StoreUnreadableError
 from agentconnect.core.relay.journal import State
 from agentconnect.core.task import MediaMarker, Task, TaskId
 from agentconnect.store import journal as journal_module
-from agentconnect.store.journal import Journal, Upload, open_journal
+from agentconnect.store.journal import Journal, open_journal
+from agentconnect.store.rows import Upload
 
 WRITER = """
 import sys, trio
@@ -145,7 +146,7 @@ async def test_a_cancelled_caller_still_gets_its_write_done(tmp_path: Path) -> N
         with trio.CancelScope() as turn:
             turn.cancel()
             await journal.placed(TaskId("a"), "$p")
-        await journal.prompted(TaskId("a"))  # behind it in the queue
+        await journal.answered(TaskId("a"), "x")  # behind it in the queue
         assert journal.progress(TaskId("a")).placeholder == "$p"
 
 
