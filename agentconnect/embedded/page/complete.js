@@ -16,7 +16,8 @@ export class Completion {
     field.setAttribute("aria-controls", "completion");
     field.addEventListener("input", () => this.#look());
     field.addEventListener("click", () => this.#look());
-    field.addEventListener("blur", () => setTimeout(() => this.close(), 150));
+    // A press on a name takes the focus away for a moment; whoever is back by then keeps the list.
+    field.addEventListener("blur", () => setTimeout(() => document.activeElement !== field && this.close(), 150));
   }
 
   get open() {
