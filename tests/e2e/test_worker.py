@@ -194,6 +194,23 @@ async def test_ctrl_c_stops_everything_and_leaves_no_process(tmp_path: Path) -> 
         assert "Traceback" not in worker.output()
 
 
+async def test_a_second_signal_ends_at_once_and_loses_nothing(tmp_path: Path) -> None:
+    """Exit 128 + its number while a turn runs; the next start answers that message."""
+    async with running_relay(tmp_path / "relay") as relay:
+        async with running_worker(relay.token, tmp_path) as worker:
+            event_id = await relay.say("slow job 4 seconds")
+            await until(lambda: pending(relay), "the turn's start")
+            agents = worker.children()
+            worker.process.send_signal(signal.SIGTERM)
+            worker.process.send_signal(signal.SIGINT)
+            code = await worker.ended()
+            assert code in (128 + signal.SIGINT, 128 + signal.SIGTERM)
+            await until(lambda: not any(map(alive, agents)), "the agents' end")
+        async with running_worker(relay.token, tmp_path):
+            answer = await relay.relay.answer_to(event_id)
+            assert [m.body for m in await from_agent(relay)] == [answer]
+
+
 async def test_a_stop_keeps_a_partial_answer(tmp_path: Path) -> None:
     """A turn that has produced something is answered, saying that the worker was stopped."""
     async with (
