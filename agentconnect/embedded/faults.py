@@ -21,6 +21,8 @@ class Fault(msgspec.Struct, kw_only=True):
 
     ``delay_s`` waits before the call is handled, ``status`` answers instead of handling it,
     ``drop`` handles it and loses the answer, ``cut`` closes the connection without handling it.
+    ``hold`` keeps the call waiting: before it is handled, or with ``drop`` after; ``reached`` is
+    set when it gets there.
     """
 
     method: str
@@ -32,6 +34,8 @@ class Fault(msgspec.Struct, kw_only=True):
     body: bytes = b'{"error":"fault"}'
     drop: bool = False
     cut: bool = False
+    hold: trio.Event | None = None
+    reached: trio.Event = msgspec.field(default_factory=trio.Event)
 
 
 class Faults:
@@ -65,6 +69,8 @@ async def apply(fault: Fault, app: App, scope: Scope, receive: Receive, send: Se
     """Handle one call under a fault."""
     if fault.delay_s:
         await trio.sleep(fault.delay_s)
+    if not fault.drop:
+        await _reached(fault)
     if fault.status:
         length = str(len(fault.body)).encode()
         headers = [(b"content-type", b"application/json"), (b"content-length", length)]
@@ -79,10 +85,17 @@ async def apply(fault: Fault, app: App, scope: Scope, receive: Receive, send: Se
         return
     if fault.drop:
         await app(scope, receive, _swallow)
+        await _reached(fault)
     if fault.drop or fault.cut:
         await _cut(send)
         return
     await app(scope, receive, send)
+
+
+async def _reached(fault: Fault) -> None:
+    fault.reached.set()
+    if fault.hold is not None:
+        await fault.hold.wait()
 
 
 async def _swallow(_message: dict[str, Any]) -> None:
