@@ -1,0 +1,1 @@
+"""The worker as a real process under faults: nothing lost, nothing doubled."""
