@@ -6,6 +6,7 @@ by its own deadline, then the agents, then the results, under budgets that fit i
 
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 import trio
 
@@ -38,12 +39,12 @@ async def run_worker(
 
     Raises: AgentConnectError with the sentence to say: settings, preflight, lock, relay.
     """
-    wiring.start_logging(loaded)
+    secrets = wiring.start_logging(loaded)
     layout = wiring.layout(loaded.settings)
     with WorkspaceLock.acquire(layout.lock):
         status = wiring.status_writer(loaded.settings, layout)
         notifier = wiring.notifier(loaded.environment)
-        worker = _Worker(loaded, stop, status, notifier, say, ready)
+        worker = _Worker(loaded, stop, status, notifier, say, ready, secrets)
         try:
             async with trio.open_nursery() as root:
                 await root.start(status.run)
@@ -60,29 +61,22 @@ async def run_worker(
     return 128 + stop.second_signal if stop.second_signal else 0
 
 
+@dataclass(frozen=True)
 class _Worker:
     """One run: the nurseries below the root, outermost first."""
 
-    def __init__(
-        self,
-        loaded: LoadedSettings,
-        stop: Stop,
-        status: StatusWriter,
-        notifier: Notifier,
-        say: Say,
-        ready: Ready | None,
-    ) -> None:
-        self.loaded = loaded
-        self.stop = stop
-        self.status = status
-        self.notifier = notifier
-        self.say = say
-        self.ready = ready
+    loaded: LoadedSettings
+    stop: Stop
+    status: StatusWriter
+    notifier: Notifier
+    say: Say
+    ready: Ready | None
+    secrets: set[str]
 
     async def serve(self, root: trio.Nursery) -> None:
         """Start-up in the order of worker.md §4, then results > agents > work > intake."""
         layout = wiring.layout(self.loaded.settings)
-        parts = await wiring.parts(self.loaded, layout, self.status, self.say)
+        parts = await wiring.parts(self.loaded, layout, self.status, self.say, self.secrets.add)
         root.start_soon(self.notifier.run, lambda: True)
         async with (
             open_journal(layout.journal) as journal,

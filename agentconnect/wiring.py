@@ -41,12 +41,13 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     detail: str
 
 
-def start_logging(loaded: config.LoadedSettings) -> None:
-    """The log on stderr, with this process's secrets cut out of every line."""
+def start_logging(loaded: config.LoadedSettings) -> set[str]:
+    """The log on stderr; the secrets that are cut out of every line, for more to be added."""
     env = loaded.environment
     texts = [env[name].strip() for name in config.secret_names() if env.get(name, "").strip()]
     secrets = {part for text in texts for part in (text, credential.parse_token(text)[1]) if part}
     logs.configure(loaded.settings.log, lambda: tuple(secrets))
+    return secrets
 
 
 def layout(settings: config.Settings) -> Layout:
@@ -80,6 +81,7 @@ async def parts(  # the start-up order is the point of this function
     where: Layout,
     status: StatusWriter,
     say: Callable[[str], None],
+    on_rotated: Callable[[str], None],
 ) -> Parts:
     """Steps 4 to 7 of worker.md §4.
 
@@ -89,7 +91,7 @@ async def parts(  # the start-up order is the point of this function
     name = config.require_adapter(settings)
     if name in registry.NAMES:
         status.facts(adapter=name)
-    text, source = config.require_credential(settings)
+    config.require_credential(settings)
     place = await trio.to_thread.run_sync(workdir.prepare, settings.repo, loaded.environment)
     if place.announcement:
         say(f"agent-connect: {place.announcement}")
@@ -98,7 +100,7 @@ async def parts(  # the start-up order is the point of this function
     cwd = str(place.path)
     adapter = registry.build(name, {"acp": partial(_acp_adapter, loaded, cwd, where)})
     status.facts(repo=cwd)
-    relay = _relay_config(loaded, where, cwd, text, source)
+    relay = _relay_config(loaded, where, cwd, on_rotated)
     return Parts(
         adapter=adapter,
         relay=relay,
@@ -108,18 +110,25 @@ async def parts(  # the start-up order is the point of this function
 
 
 def _relay_config(
-    loaded: config.LoadedSettings, where: Layout, cwd: str, text: str, source: str
+    loaded: config.LoadedSettings, where: Layout, cwd: str, on_rotated: Callable[[str], None]
 ) -> RelayConfig:
     settings = loaded.settings
+    text, source = settings.credential
+    bearer = credential.build(token=text, base_url=settings.remote_task_url, source=source)
+    log.info("the token is %s of %s", source, loaded.credential_layer)
+    for warning in bearer.warnings:
+        log.warning("%s", warning)
     return RelayConfig(
-        credential=credential.build(token=text, base_url=settings.remote_task_url, source=source),
+        credential=bearer,
+        token_file=loaded.token_file,
+        on_rotated=on_rotated,
         instance=settings.instance,
         status_path=where.connection_status,
         guard_path=where.guard,
         media_dir=where.media,
         egress_roots=(cwd, *settings.egress_roots),
         private_folders=(str(settings.workspace),),
-        private_files=(str(settings.config),) if settings.config else (),
+        private_files=(str(loaded.config_file),) if loaded.config_file else (),
         package_version=version("agentconnect"),
     )
 

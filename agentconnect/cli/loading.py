@@ -4,6 +4,8 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 
+import msgspec
+
 from agentconnect.cli.console import warn
 from agentconnect.cli.options import Options
 from agentconnect.config import envfile, settings
@@ -29,6 +31,13 @@ def load_settings(
         warn(settings.file_warnings(file))
     environment = {**os.environ, **(fixed or {})}
     chosen = envfile.apply(values, environment).environment
-    loaded = settings.load(environment, {**defaults(chosen), **values}, child_umask=options.umask)
+    loaded = settings.load(
+        environment,
+        {**defaults(chosen), **values},
+        child_umask=options.umask,
+        config_file=path,
+    )
+    if fixed and loaded.settings.credential[1] in fixed:
+        loaded = msgspec.structs.replace(loaded, credential_layer="this command itself")
     warn(loaded.warnings)
     return loaded

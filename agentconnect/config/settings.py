@@ -96,6 +96,12 @@ class LoadedSettings(msgspec.Struct, frozen=True, kw_only=True):
     environment: dict[str, str]
     child_umask: int = -1
     """What we were started with, and what children get back."""
+    config_file: Path | None = None
+    """The config file that was read: never sent to a room."""
+    token_file: Path | None = None
+    """That file where the token came from it: a new secret in it is used without a restart."""
+    credential_layer: str = ""
+    """Which layer supplied the token, in words."""
 
     def __repr__(self) -> str:
         return f"LoadedSettings({self.settings!r}, {len(self.warnings)} warnings)"
@@ -228,17 +234,23 @@ def load(
     *,
     start_dir: Path | None = None,
     child_umask: int = -1,
+    config_file: Path | None = None,
 ) -> LoadedSettings:
     """Read every setting of the table from the environment over a config file's values."""
-    environment = apply(file_values, env).environment
+    laid = apply(file_values, env)
+    environment = laid.environment
     reading = _Reading(environment, start_dir or Path.cwd())
-    values = {setting.field: reading.value(setting) for setting in TABLE}
+    settings = Settings(**{setting.field: reading.value(setting) for setting in TABLE})
+    from_file = settings.credential[1] in laid.applied
     return LoadedSettings(
-        settings=Settings(**values),
+        settings=settings,
         warnings=tuple(reading.warnings),
         refusal=reading.refusals[0] if reading.refusals else "",
         environment=environment,
         child_umask=child_umask,
+        config_file=config_file,
+        token_file=config_file if from_file else None,
+        credential_layer=f"the config file {config_file}" if from_file else "the environment",
     )
 
 

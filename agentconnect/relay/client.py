@@ -36,12 +36,14 @@ from agentconnect.store.journal import Journal
 class RelayConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What the client has to be told; paths come from the state folder's layout.
 
-    ``token_file`` is the file the token came from, if it came from one. ``private_folders`` and
+    ``token_file`` is the file the token came from, if it came from one; ``on_rotated`` is told each
+    new secret, so that nothing that is written down ever holds it. ``private_folders`` and
     ``private_files`` are never sent, whatever ``egress_roots`` says.
     """
 
     credential: Credential
     token_file: Path | None = None
+    on_rotated: Callable[[str], None] = lambda secret: None
     instance: str = "default"
     status_path: Path
     guard_path: Path
@@ -67,7 +69,7 @@ class Relay:
         wall_now: Callable[[], float] = time.time,
     ) -> None:
         self._journal = journal
-        self._bearer = Bearer(config.credential, config.token_file)
+        self._bearer = Bearer(config.credential, config.token_file, on_rotated=config.on_rotated)
         self._http = Http(
             config.credential.gateway,
             self._bearer.secret,

@@ -7,7 +7,7 @@ costs a delay and is said in the status before the wait.
 
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import trio
 
@@ -67,6 +67,7 @@ class Poller:
         self._unit = unit
         self._loop = LoopState()
         self._confirmed = False
+        self._asked_with = 0
 
     async def claim(self) -> None:
         """Return once this client holds the guard (or cannot tell)."""
@@ -105,6 +106,7 @@ class Poller:
         The first one after a start or a failure does not wait, so that the state is known at once.
         """
         wait_s = self._poll_wait_s if self._confirmed else 0
+        self._asked_with = self._bearer.rotations
         answer = await self._http.poll(wait_s, self._poll_wait_s + POLL_MARGIN_S)
         batch = decode_batch(answer.body)
         if batch.anomaly:
@@ -143,7 +145,7 @@ class Poller:
 
     async def _rejected(self, error: AuthRejectedError) -> str:
         """Hold, look for a new secret, ask again; the sentence of the end, or ``""``."""
-        if await self._bearer.reload():
+        if await self._bearer.reload() or self._bearer.rotations != self._asked_with:
             self._judge(PollKind.ROTATED)
             self._board.set(RelayState.RECONNECTING)
             return ""
@@ -162,19 +164,23 @@ class Poller:
         self._confirmed = False
         log.warning("poll: %s; again in %.1f s", sentence, wait_s)
         self._board.set(state, error=sentence, backoff_s=wait_s)
-        await self._wait(wait_s)
+        await self._wait(wait_s, rejected=state is RelayState.AUTH_WAIT)
 
-    async def _wait(self, seconds: float) -> None:
-        """Wait, showing signs of life; a new secret cuts it short."""
+    async def _wait(self, seconds: float, *, rejected: bool = False) -> None:
+        """Wait, showing signs of life.
+
+        A new secret cuts it short, and so does a 401 on another call, unless a poll was rejected.
+        """
+        cut = self._bearer.wait_rotated if rejected else self._bearer.wait_news
         until = self._mono_now() + seconds
         async with trio.open_nursery() as waiting:
-            waiting.start_soon(self._until_rotated, waiting.cancel_scope)
+            waiting.start_soon(self._cut_by, cut, waiting.cancel_scope)
             while (rest_s := until - self._mono_now()) > 0:
                 await trio.sleep(min(rest_s, SLICE_S))
                 if not await self._guard.check():
                     break
             waiting.cancel_scope.cancel()
 
-    async def _until_rotated(self, waiting: trio.CancelScope) -> None:
-        await self._bearer.wait_rotated()
+    async def _cut_by(self, news: Callable[[], Awaitable[None]], waiting: trio.CancelScope) -> None:
+        await news()
         waiting.cancel()

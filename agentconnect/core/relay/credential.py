@@ -105,7 +105,7 @@ def read_token_file(text: str) -> TokenFile:
     values: dict[str, str] = {}
     plain = ""
     warnings: list[str] = []
-    for number, line in enumerate(_LINE_BREAK.split(text), start=1):
+    for number, line in enumerate(_LINE_BREAK.split(text.removeprefix("\ufeff")), start=1):
         line = line.strip()
         if not line or line.startswith("#"):
             continue

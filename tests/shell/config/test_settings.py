@@ -221,3 +221,19 @@ def test_any_texts_give_settings(values: dict[str, str]) -> None:
     assert isinstance(result.settings, Settings)
     assert result.settings.status_heartbeat_s > 0
     assert result.settings.workspace.is_absolute()
+
+
+def test_the_config_file_is_the_token_file_only_where_the_token_came_from_it() -> None:
+    """A rotation is read from the file; a token of the environment has no file to watch."""
+    path = Path("/etc/worker.env")
+    file = {"AGENT_CONNECT_TOKEN": "https://gw.example/relay|in-the-file"}
+    from_file = load({}, file, config_file=path)
+    assert (path, path) == (from_file.token_file, from_file.config_file)
+    assert str(path) in from_file.credential_layer
+    outer = load({"AGENT_CONNECT_TOKEN": "https://gw.example/relay|outer"}, file, config_file=path)
+    assert (None, path) == (outer.token_file, outer.config_file)
+    assert "environment" in outer.credential_layer
+    older = load({"REMOTE_TASK_TOKEN": "https://gw.example/relay|outer"}, file, config_file=path)
+    assert path == older.token_file
+    for told in (from_file, outer, older):
+        assert "in-the-file" not in f"{told!r}{told.credential_layer}"
