@@ -54,13 +54,17 @@ def serve(lease: Lease, now: float, lease_id: str, timing: Timing) -> Lease:
 
 
 def ack(lease: Lease, lease_id: str) -> tuple[Lease, Ack]:
-    """Take an ack; ``lease_id`` may be empty, since older clients never send one."""
-    if lease.state is not State.LEASED:
+    """Take an ack; ``lease_id`` may be empty, since older clients never send one.
+
+    A quick answer overtakes its own ack: then the ack is late, not wrong, and still the first.
+    """
+    if lease.state not in (State.LEASED, State.DONE):
         return lease, Ack.NOT_LEASED
     if lease_id and lease_id != lease.lease_id:
         return lease, Ack.STALE
     verdict = Ack.AGAIN if lease.greeted else Ack.FIRST
-    return msgspec.structs.replace(lease, acked=True, greeted=True), verdict
+    acked = lease.state is State.LEASED
+    return msgspec.structs.replace(lease, acked=acked, greeted=True), verdict
 
 
 def release(lease: Lease, lease_id: str) -> Lease:

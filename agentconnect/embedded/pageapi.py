@@ -12,12 +12,12 @@ from urllib.parse import quote
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from agentconnect.embedded import auth, ids, keys, media, people, rooms, talk, view
 from agentconnect.embedded.bodies import Refusal, Vanished, answer, read, read_as, refused
 from agentconnect.embedded.house import House, place_file
 from agentconnect.embedded.records import Room, User
+from agentconnect.embedded.routes import Route
 from agentconnect.embedded.store import Tx
 from agentconnect.embedded.timing import JSON_BYTES, MEDIA_BYTES, MESSAGE_CHARS
 
@@ -260,12 +260,12 @@ def routes(door: Door) -> list[Route]:
     """The page's routes but those of :mod:`pagepeople`."""
     room = "/page/rooms/{room}"
     return [
-        Route("/page/login", door.open(login), methods=["POST"]),
-        Route("/page/logout", door.open(logout), methods=["POST"]),
-        Route("/page/state", door.member(state), methods=["GET"]),
-        Route(f"{room}/messages", door.member(history), methods=["GET"]),
-        Route(f"{room}/messages", door.member(send), methods=["POST"]),
-        Route(f"{room}/media", door.member(send_file), methods=["POST"]),
-        Route(f"{room}/read", door.member(mark_read), methods=["POST"]),
-        Route("/page/media/{server}/{media_id}", door.member(fetch), methods=["GET"]),
+        Route("POST", "/page/login", door.open(login)),
+        Route("POST", "/page/logout", door.open(logout)),
+        Route("GET", "/page/state", door.member(state)),
+        Route("GET", f"{room}/messages", door.member(history)),
+        Route("POST", f"{room}/messages", door.member(send)),
+        Route("POST", f"{room}/media", door.member(send_file)),
+        Route("POST", f"{room}/read", door.member(mark_read)),
+        Route("GET", "/page/media/{server}/{media_id}", door.member(fetch)),
     ]

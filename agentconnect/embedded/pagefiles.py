@@ -6,11 +6,11 @@ from pathlib import Path
 import trio
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from agentconnect.embedded.bodies import Refusal
 from agentconnect.embedded.house import House
 from agentconnect.embedded.pageapi import Door
+from agentconnect.embedded.routes import Route
 
 _FOLDER = Path(__file__).parent / "page"
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*")
@@ -68,7 +68,7 @@ async def _file(name: str) -> Response:
 def routes(door: Door) -> list[Route]:
     """The page's files."""
     return [
-        Route("/", door.open(index), methods=["GET"]),
-        Route("/favicon.ico", door.open(favicon), methods=["GET"]),
-        Route("/page/static/{name:path}", door.open(static), methods=["GET"]),
+        Route("GET", "/", door.open(index)),
+        Route("GET", "/favicon.ico", door.open(favicon)),
+        Route("GET", "/page/static/{name}", door.open(static)),
     ]

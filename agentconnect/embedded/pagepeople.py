@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from agentconnect.embedded import addressing, people, rooms, tasks
 from agentconnect.embedded.bodies import Refusal, answer, raw_json, read_as
 from agentconnect.embedded.house import House
 from agentconnect.embedded.pageapi import Door, need
 from agentconnect.embedded.records import Kind, Room, User
+from agentconnect.embedded.routes import Route
 from agentconnect.embedded.store import Tx
 from agentconnect.embedded.timing import JSON_BYTES
 
@@ -266,12 +266,12 @@ def routes(door: Door) -> list[Route]:
     """The page's routes for rooms, members and agents."""
     room = "/page/rooms/{room}"
     return [
-        Route("/page/rooms", door.member(create), methods=["POST"]),
-        Route(f"{room}/members", door.member(add_member), methods=["POST"]),
-        Route(f"{room}/members/{{user_id}}", door.member(remove_member), methods=["DELETE"]),
-        Route(f"{room}/settings", door.member(settings), methods=["POST"]),
-        Route("/page/dm", door.member(direct), methods=["POST"]),
-        Route("/page/agents", door.member(add_agent), methods=["POST"]),
-        Route("/page/agents/{user_id}", door.member(remove_agent), methods=["DELETE"]),
-        Route("/page/extras", door.member(extras), methods=["GET"]),
+        Route("POST", "/page/rooms", door.member(create)),
+        Route("POST", f"{room}/members", door.member(add_member)),
+        Route("DELETE", f"{room}/members/{{user_id}}", door.member(remove_member)),
+        Route("POST", f"{room}/settings", door.member(settings)),
+        Route("POST", "/page/dm", door.member(direct)),
+        Route("POST", "/page/agents", door.member(add_agent)),
+        Route("DELETE", "/page/agents/{user_id}", door.member(remove_agent)),
+        Route("GET", "/page/extras", door.member(extras)),
     ]

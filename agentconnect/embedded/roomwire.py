@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from agentconnect.embedded import answers, keys, media, rooms, talk
 from agentconnect.embedded.bodies import Refusal, answer, decode, raw_json, read, read_as
 from agentconnect.embedded.house import House, place_file
 from agentconnect.embedded.keys import Claim
 from agentconnect.embedded.records import Message, Room
+from agentconnect.embedded.routes import Route
 from agentconnect.embedded.store import Tx
 from agentconnect.embedded.timing import (
     EDIT_CHARS,
@@ -218,7 +218,7 @@ def routes(house: House) -> list[Route]:
     """The room routes, under the base."""
 
     def route(path: str, handler: Handler, method: str) -> Route:
-        return Route(path, bearer(house, handler), methods=[method])
+        return Route(method, path, bearer(house, handler))
 
     return [
         route("/v1/room", room_op, "POST"),

@@ -10,14 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import hypercorn.trio
 import trio
-from hypercorn.config import Config
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Mount, Route
 
 from agentconnect.embedded import (
     auth,
@@ -28,11 +21,13 @@ from agentconnect.embedded import (
     sse,
     wire,
 )
-from agentconnect.embedded.bodies import Refusal, refused
 from agentconnect.embedded.edge import Edge
-from agentconnect.embedded.faults import App, Faults
+from agentconnect.embedded.faults import Faults
 from agentconnect.embedded.house import House
+from agentconnect.embedded.http1 import App
+from agentconnect.embedded.listening import Listener
 from agentconnect.embedded.local import EmbeddedRelay, LocalSetup
+from agentconnect.embedded.routes import Route, Routes, under
 from agentconnect.embedded.timing import Timing
 
 __all__ = ["EmbeddedRelay", "LocalSetup", "open_embedded"]
@@ -71,9 +66,9 @@ async def open_embedded(
         bound_port = int(listening.getsockname()[1])
         _settle(house, host, bound_port, public_url)
         app = _app(house, auth.Origins(host, bound_port, public_url))
-        stop = trio.Event()
+        listener = Listener(app, timing)
         async with trio.open_nursery() as serving:
-            await serving.start(_serve, app, _config(listening, timing), stop)
+            await serving.start(listener.run, listening)
             serving.start_soon(_timers, house)
             try:
                 yield EmbeddedRelay(house)
@@ -81,7 +76,7 @@ async def open_embedded(
                 failed = error
             finally:
                 house.bells.stop()
-                stop.set()
+                listener.stop()
                 house.ended.set()
                 serving.cancel_scope.deadline = trio.current_time() + timing.stop_s + 1
     finally:
@@ -92,36 +87,7 @@ async def open_embedded(
 
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host, port), family=family, backlog=100)
-
-
-async def _serve(
-    app: App,
-    config: Config,
-    stop: trio.Event,
-    task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
-) -> None:
-    await hypercorn.trio.serve(
-        app,  # type: ignore[arg-type]
-        config,
-        shutdown_trigger=stop.wait,
-        task_status=task_status,
-        mode="asgi",
-    )
-
-
-def _config(listening: socket.socket, timing: Timing) -> Config:
-    config = Config()
-    config.bind = [f"fd://{listening.detach()}"]
-    config.accesslog = None
-    config.errorlog = None
-    config.include_server_header = False
-    config.alpn_protocols = ["http/1.1"]
-    config.keep_alive_timeout = 75.0
-    config.keep_alive_max_requests = 1_000_000
-    config.h11_max_incomplete_size = 65_536
-    config.graceful_timeout = timing.stop_s
-    return config
+    return socket.create_server((host, port), family=family, backlog=1024)
 
 
 def _settle(house: House, host: str, port: int, public_url: str) -> None:
@@ -137,29 +103,16 @@ def _app(house: House, origins: auth.Origins) -> App:
     worker = [
         *wire.routes(house),
         *roomwire.routes(house),
-        Route("/v1/events/stream", sse.WorkerEvents(house), methods=["GET"]),
+        Route("GET", "/v1/events/stream", app=sse.WorkerEvents(house)),
     ]
     page = [
         *pagefiles.routes(door),
         *pageapi.routes(door),
         *pagepeople.routes(door),
-        Route("/page/events", sse.PageEvents(house, origins), methods=["GET"]),
+        Route("GET", "/page/events", app=sse.PageEvents(house, origins)),
     ]
-    app = Starlette(
-        routes=[Mount("/relay", routes=worker), *page],
-        exception_handlers={HTTPException: _http_error},
-    )
-    app.router.redirect_slashes = False
-    for route in app.routes:
-        if isinstance(route, Mount) and hasattr(route.app, "redirect_slashes"):
-            route.app.redirect_slashes = False
-    return Edge(app, house.faults)  # type: ignore[arg-type]
-
-
-async def _http_error(_request: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    words = {404: "There is nothing here.", 405: "This is not how it is asked."}
-    return refused(Refusal(status, words.get(status, "The request could not be handled.")))
+    routes = Routes([*under("/relay", worker), *page])
+    return Edge(routes, house.faults, house.timing.requests)
 
 
 async def _timers(house: House) -> None:

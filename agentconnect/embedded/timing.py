@@ -15,6 +15,9 @@ MEDIA_BYTES = 25 * 1024 * 1024
 MEDIA_REQUEST_BYTES = 35_000_000
 """The largest upload request: base64 of the above in JSON."""
 
+HEAD_BYTES = 64 * 1024
+"""The largest request head; more of it is refused unread (stack.md §7)."""
+
 RESULT_BYTES = 4 * 1024 * 1024
 JSON_BYTES = 1024 * 1024
 MESSAGE_CHARS = 32_000
@@ -38,4 +41,11 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     events_max: int = 10_000
     online_s: float = 75.0
     stop_s: float = 3.0
+    connections: int = 2_500  # one more is told to come back; the longest idle one makes room
+    requests: int = 2_000  # at once; each long poll and each stream is one
+    idle_s: float = 75.0  # a kept connection without a request
+    head_s: float = 15.0  # from a request's first byte to the end of its head
+    body_s: float = 180.0  # the whole body
+    gap_s: float = 30.0  # without a byte of progress, either way
+    linger_s: float = 5.0  # for a peer that still sends what nobody wants to read
     wall: Callable[[], float] = time.time

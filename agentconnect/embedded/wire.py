@@ -13,7 +13,6 @@ import msgspec
 import trio
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from agentconnect.embedded import media, talk, tasks
 from agentconnect.embedded.bodies import (
@@ -26,6 +25,7 @@ from agentconnect.embedded.bodies import (
 )
 from agentconnect.embedded.house import House
 from agentconnect.embedded.leases import Ack
+from agentconnect.embedded.routes import Route
 from agentconnect.embedded.store import Tx
 from agentconnect.embedded.timing import JSON_BYTES, RESULT_BYTES
 
@@ -242,13 +242,13 @@ def routes(house: House) -> list[Route]:
     """The worker's routes but those of :mod:`roomwire` and :mod:`sse`, under the base."""
 
     def route(path: str, handler: Handler, method: str) -> Route:
-        return Route(path, bearer(house, handler), methods=[method])
+        return Route(method, path, bearer(house, handler))
 
     return [
-        Route("/v1/tasks", Poll(house), methods=["GET"]),
+        Route("GET", "/v1/tasks", app=Poll(house)),
         route("/v1/tasks/{task_id}/ack", ack, "POST"),
         route("/v1/results", result, "POST"),
         route("/v1/heartbeat", heartbeat, "POST"),
         route("/v1/media/{server}/{media_id}", fetch, "GET"),
-        Route("/v1/healthz", healthz, methods=["GET"]),
+        Route("GET", "/v1/healthz", healthz),
     ]

@@ -73,7 +73,7 @@ async def test_a_message_gets_one_answer_in_one_message(tmp_path: Path) -> None:
         mine = await from_agent(relay)
         assert [m.body for m in mine] == [answer]
         assert mine[0].edited
-        assert ("🫡", relay.agent) in await relay.relay.reactions(event_id)
+        assert ("🫡", relay.agent) in await relay.reactions(event_id)
 
 
 async def test_steps_are_shown_live_and_named_in_the_summary(tmp_path: Path) -> None:

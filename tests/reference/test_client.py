@@ -88,7 +88,7 @@ async def test_client_takes_acks_edits_and_completes(reference: Path, tmp_path: 
         await client.do("complete", id=task["id"], body="[REPLIED]\n\nHi.")
         assert await relay.relay.answer_to(source) == "Hi."
         assert await relay.bodies() == ["hello", "Hi."]
-        assert await relay.relay.reactions(source) == [("🫡", relay.agent)]
+        assert await relay.reactions(source) == [("🫡", relay.agent)]
 
 
 async def test_client_gets_a_picture_and_sends_a_file(reference: Path, tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ async def test_worker_with_codex_answers_in_its_placeholder(
         assert (asked.body, reply.body, reply.edited) == ("say it back", answer, True)
         assert reply.placeholder
         assert not reply.pending
-        assert await relay.relay.reactions(source) == [("🫡", relay.agent)]
+        assert await relay.reactions(source) == [("🫡", relay.agent)]
 
 
 async def test_worker_with_an_acp_agent_shows_its_placeholder_first(

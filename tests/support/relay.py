@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import trio
 
 from agentconnect.embedded.faults import Faults
 from agentconnect.embedded.local import EmbeddedRelay, LocalSetup
@@ -42,6 +43,11 @@ class Relay:
     def base(self) -> str:
         """The gateway URL."""
         return self.relay.base
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return int(self.base.split(":")[2].split("/")[0])
 
     @property
     def token(self) -> str:
@@ -110,6 +116,13 @@ class Relay:
             assert answer.status_code == 200, answer.text
             yield browser
 
+    async def reactions(self, event_id: str) -> list[tuple[str, str]]:
+        """The reactions on a message once there is one: an answer may overtake its own ack."""
+        with trio.fail_after(20):
+            while not (found := await self.relay.reactions(event_id)):
+                await trio.sleep(0.01)
+        return found
+
     async def bodies(self, room: str = "") -> list[str]:
         """What a room reads now."""
         return [m.body for m in await self.relay.messages(room or self.room)]
@@ -124,13 +137,17 @@ async def running_relay(
     port: int = 0,
     agent: str = "Helper",
     owner: str = "Olivia",
+    setup: LocalSetup | None = None,
     **options: Any,
 ) -> AsyncIterator[Relay]:
-    """Run a relay in ``state_dir`` while the block runs."""
+    """Run a relay in ``state_dir`` while the block runs.
+
+    ``setup`` is that of an earlier run on the folder: its secrets are kept.
+    """
     planned = faults or Faults()
     async with (
         open_embedded(state_dir, port=port, timing=timing, faults=planned, **options) as relay,
         httpx.AsyncClient(trust_env=False, timeout=40) as client,
     ):
-        setup = await relay.ensure_local(agent, owner)
-        yield Relay(relay, setup, planned, client)
+        made = setup or await relay.ensure_local(agent, owner)
+        yield Relay(relay, made, planned, client)

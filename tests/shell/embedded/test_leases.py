@@ -1,5 +1,6 @@
 """The lease machine: a table of its moves, and random histories against its promises."""
 
+import msgspec
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -51,6 +52,9 @@ def test_acks() -> None:
     assert leases.ack(queued, "a")[1] is Ack.NOT_LEASED
     again = leases.serve(queued, 2e6, "c", _TIMING)
     assert leases.ack(again, "c")[1] is Ack.AGAIN
+    ended = msgspec.structs.replace(lease, state=State.DONE)
+    assert leases.ack(ended, "a") == (msgspec.structs.replace(ended, greeted=True), Ack.FIRST)
+    assert leases.ack(msgspec.structs.replace(ended, state=State.DEAD), "a")[1] is Ack.NOT_LEASED
 
 
 def test_release_costs_no_attempt() -> None:

@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from agentconnect.core.errors import StoreUnreadableError
-from agentconnect.embedded.faults import Fault
+from agentconnect.embedded.faults import At, Fault
 from tests.support.relay import Relay, running_relay
 
 _UNKNOWN = '{"error":"The bearer is unknown."}'
@@ -193,15 +193,50 @@ async def test_planned_faults(tmp_path: Path) -> None:
 async def _faults(relay: Relay) -> None:
     relay.faults.plan(Fault(method="POST", path="/v1/room", status=503, times=2))
     assert [(await relay.op("members")).status_code for _ in range(3)] == [503, 503, 200]
+    relay.faults.plan(Fault(method="POST", path="/v1/room", skip=1, status=500))
+    assert [(await relay.op("members")).status_code for _ in range(3)] == [200, 500, 200]
     relay.faults.plan(Fault(method="POST", path="/v1/room", drop=True))
     with pytest.raises(httpx.TransportError):
         await relay.op("message", body="applied")
     relay.faults.plan(Fault(method="POST", path="/v1/room", cut=True))
     with pytest.raises(httpx.TransportError):
         await relay.op("message", body="not applied")
+    relay.faults.plan(Fault(method="POST", path="/v1/room", late_s=0.01))
+    assert (await relay.op("members")).status_code == 200
     assert await relay.bodies() == ["applied"]
     relay.faults.skew_s = 3600
     await relay.op("message", body="later")
     first, second = await relay.relay.messages(relay.room)
     assert second.ts - first.ts > 3500
     assert ("POST", "/relay/v1/room") in relay.faults.seen
+
+
+@pytest.mark.parametrize("reset", [False, True])
+@pytest.mark.parametrize("lost", ["drop", "cut"])
+@pytest.mark.parametrize("at", list(At))
+async def test_a_lost_answer_ends_where_it_was_told(
+    tmp_path: Path, at: At, lost: str, reset: bool
+) -> None:
+    """An answer is lost before any byte, within its head, or within its body; ended or broken."""
+    async with running_relay(tmp_path) as relay:
+        fault = Fault(method="POST", path="/v1/room", at=at, reset=reset)
+        fault.drop, fault.cut = lost == "drop", lost == "cut"
+        relay.faults.plan(fault)
+        body = b'{"op":"message","room_id":"%s","body":"hello"}' % relay.room.encode()
+        head = b"POST /relay/v1/room HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"
+        lengths = b"Content-Length: %d\r\n\r\n" % len(body)
+        stream = await trio.open_tcp_stream("127.0.0.1", relay.port)
+        await stream.send_all(head % relay.secret.encode() + lengths + body)
+        got, broke = b"", False
+        try:
+            while part := await stream.receive_some():
+                got += part
+        except trio.BrokenResourceError:
+            broke = True
+        await stream.aclose()
+        before, _, after = got.partition(b"\r\n\r\n")
+        if not reset:  # a reset may also take back what was sent
+            assert bool(before) is (at is not At.START)
+            assert bool(after) is (at is At.BODY)
+        assert broke is reset
+        assert await relay.bodies() == (["hello"] if lost == "drop" else [])
