@@ -18,7 +18,7 @@ from agentconnect.relay import Relay, open_relay
 from agentconnect.status.notify import Notifier
 from agentconnect.status.writer import StatusWriter
 from agentconnect.stopping import Stop, watch_signals
-from agentconnect.store.journal import Journal, open_journal
+from agentconnect.store.journal import Journal
 from agentconnect.store.lock import WorkspaceLock
 from agentconnect.turns.desk import Desk
 
@@ -76,12 +76,17 @@ class _Worker:
     async def serve(self, root: trio.Nursery) -> None:
         """Start-up in the order of worker.md §4, then results > agents > work > intake."""
         layout = wiring.layout(self.loaded.settings)
-        parts = await wiring.parts(self.loaded, layout, self.status, self.say, self.secrets.add)
-        root.start_soon(self.notifier.run, lambda: True)
-        async with (
-            open_journal(layout.journal) as journal,
-            open_relay(parts.relay, journal, on_status=self.status.relay) as relay,
-        ):
+        parts = await wiring.parts(self.loaded, layout, self.status, self.say, self.secrets)
+        async with wiring.journal(layout, self.status, self.stop) as journal:
+            if journal is not None:
+                await self._connect(root, parts, journal)
+        if self.stop.error is not None:
+            raise self.stop.error
+
+    async def _connect(self, root: trio.Nursery, parts: wiring.Parts, journal: Journal) -> None:
+        """The relay client, and the results that outlive everything else."""
+        async with open_relay(parts.relay, journal, on_status=self.status.relay) as relay:
+            root.start_soon(self.notifier.run, lambda: relay.alive)
             self.status.relay(relay.snapshot())
             wiring.warn_dropped_roots(relay.dropped_roots)
             async with trio.open_nursery() as results:
@@ -89,8 +94,6 @@ class _Worker:
                 await self._agents(parts, relay, journal)
                 relay.close_results()
                 results.cancel_scope.deadline = trio.current_time() + RESULTS_BUDGET_S
-        if self.stop.error is not None:
-            raise self.stop.error
 
     async def _agents(self, parts: wiring.Parts, relay: Relay, journal: Journal) -> None:
         """The agent processes: they outlive every turn, and end before the results do."""
@@ -140,3 +143,4 @@ class _Worker:
         except AgentConnectError as error:
             log.error("%s", error)  # noqa: TRY400 - a sentence, not a fault of ours
             self.stop.ask("the relay client ended", error)
+            self.status.state("error", str(error))  # while it ends in order, it does not serve

@@ -6,9 +6,11 @@ and is known by ``app`` only.
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 
 import msgspec
 import trio
@@ -18,14 +20,19 @@ from agentconnect.adapters.acp import AcpAdapter, AcpSettings
 from agentconnect.adapters.contract import Adapter
 from agentconnect.config import settings as config
 from agentconnect.config import workdir
-from agentconnect.core.errors import AgentConnectError, first_cause
+from agentconnect.config.envfile import expand_home
+from agentconnect.core.errors import AgentConnectError, StoreUnreadableError, first_cause
+from agentconnect.core.redaction import shapes_in
 from agentconnect.core.relay import credential
 from agentconnect.relay import RelayConfig
 from agentconnect.status import logs
 from agentconnect.status.notify import Notifier
 from agentconnect.status.writer import StatusWriter
 from agentconnect.store.children import ChildrenFile
-from agentconnect.store.layout import Layout
+from agentconnect.store.journal import Journal, open_journal
+from agentconnect.store.layout import CLAIMS, Layout
+from agentconnect.stopping import Stop
+from agentconnect.store.access import AccessFile
 from agentconnect.store.sessions import SessionStore
 from agentconnect.turns.turn import TurnSettings
 
@@ -33,6 +40,8 @@ log = logging.getLogger("agentconnect")
 
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
+JOURNAL_RETRY_S = 15.0
+
     """What the tree is made of, checked."""
 
     adapter: Adapter
@@ -81,7 +90,7 @@ async def parts(  # the start-up order is the point of this function
     where: Layout,
     status: StatusWriter,
     say: Callable[[str], None],
-    on_rotated: Callable[[str], None],
+    secrets: set[str],
 ) -> Parts:
     """Steps 4 to 7 of worker.md §4.
 
@@ -100,7 +109,7 @@ async def parts(  # the start-up order is the point of this function
     cwd = str(place.path)
     adapter = registry.build(name, {"acp": partial(_acp_adapter, loaded, cwd, where)})
     status.facts(repo=cwd)
-    relay = _relay_config(loaded, where, cwd, on_rotated)
+    relay = _relay_config(loaded, where, cwd, secrets.add)
     return Parts(
         adapter=adapter,
         relay=relay,
@@ -131,6 +140,7 @@ def _relay_config(
         private_files=(str(loaded.config_file),) if loaded.config_file else (),
         package_version=version("agentconnect"),
     )
+        claims_dir=Path(expand_home(CLAIMS, loaded.environment)),
 
 
 def _acp_adapter(loaded: config.LoadedSettings, cwd: str, where: Layout) -> AcpAdapter:
@@ -183,6 +193,41 @@ def warn_dropped_roots(dropped: tuple[str, ...]) -> None:
 
 
 def sentence(error: BaseException) -> str:
+def _admission(
+    settings: config.Settings, adapter: str, where: Layout, status: StatusWriter
+) -> Admit:
+    """Who is served: what the relay attests, under the owner's cap and list of collaborators."""
+    access = AccessFile(where.access, status.remark)
+    access.look()
+    listed = settings.acp_collaborators if adapter == "acp" else ()
+    collaborators = frozenset(listed)
+    if listed:
+        log.info("%d collaborators, read at start: a change takes a restart", len(listed))
+    return lambda task: admission(task, access.cap(task.user_id), collaborators)
+
+
+@asynccontextmanager
+async def journal(where: Layout, status: StatusWriter, stop: Stop) -> AsyncIterator[Journal | None]:
+    """The journal, waited for while it cannot be used; None where the stop came first.
+
+    Nothing is leased meanwhile (relay-wire.md §14), and the status says why.
+    """
+    async with AsyncExitStack() as opened:
+        found: Journal | None = None
+        while found is None and not stop.asked:
+            context = open_journal(where.journal, legacy=where.legacy_journal)
+            try:
+                found = await opened.enter_async_context(context)
+            except StoreUnreadableError as error:
+                log.warning("%s; again in %g s", error, JOURNAL_RETRY_S)
+                status.state("error", str(error))
+                with trio.move_on_after(JOURNAL_RETRY_S):
+                    await stop.wait()
+            else:
+                status.state("starting")
+        yield found
+
+
     """What the status file says of an ending: ours verbatim, anything else with its type."""
     first = first_cause(error)
     if isinstance(first, AgentConnectError):

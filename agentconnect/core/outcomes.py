@@ -7,7 +7,8 @@ class OpResult(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one room op (relay-wire.md §13). Never an exception.
 
     ``cooling_s`` > 0: nothing was sent, ask again after so many seconds. ``maybe_sent``: the
-    response was lost or carried no event id, so the op may have landed.
+    response was lost or carried no event id, so the op may have landed. ``echo`` says of a keyed
+    post whether it was ``created`` or ``replayed``; ``state`` is the word of a 409.
     """
 
     ok: bool
@@ -15,6 +16,8 @@ class OpResult(msgspec.Struct, frozen=True, kw_only=True):
     status: int | None = None
     cooling_s: float = 0.0
     maybe_sent: bool = False
+    echo: str = ""
+    state: str = ""
     reason: str = ""
 
 
@@ -23,6 +26,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
     placeholder: str = ""
     prompted: bool = False
+    starts: int = 0
+    """Runs of it that ended with their process."""
     answer: str = ""
     answered: bool = False
     edited: bool = False

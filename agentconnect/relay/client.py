@@ -19,6 +19,8 @@ from agentconnect.core.task import TaskId
 from agentconnect.relay.acks import Acks
 from agentconnect.relay.auth import Bearer
 from agentconnect.relay.capabilities import Capabilities
+from agentconnect.relay.claim import BearerClaim
+from agentconnect.relay.debts import pay_debts
 from agentconnect.relay.egress import LIMIT_BYTES, Egress
 from agentconnect.relay.guard import GuardKeeper
 from agentconnect.relay.heartbeat import Heartbeat
@@ -30,14 +32,19 @@ from agentconnect.relay.poller import POLL_WAIT_S, Poller
 from agentconnect.relay.results import Results
 from agentconnect.relay.roomops import RoomOps
 from agentconnect.relay.state import Facts, RelayState, RelayStatus, StateBoard
+from agentconnect.relay.strandings import Strandings
 from agentconnect.store.journal import Journal
+
+PROGRESS_WITHIN_S = 90.0
+"""The longest a sound loop takes to come round is a poll of 35 s and a slice of a wait."""
 
 
 class RelayConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What the client has to be told; paths come from the state folder's layout.
 
     ``token_file`` is the file the token came from, if it came from one; ``on_rotated`` is told each
-    new secret, so that nothing that is written down ever holds it. ``private_folders`` and
+    new secret, so that nothing that is written down ever holds it. In ``claims_dir`` all state
+    folders of this user agree on who polls with a token. ``private_folders`` and
     ``private_files`` are never sent, whatever ``egress_roots`` says.
     """
 
@@ -47,6 +54,7 @@ class RelayConfig(msgspec.Struct, frozen=True, kw_only=True):
     instance: str = "default"
     status_path: Path
     guard_path: Path
+    claims_dir: Path | None = None
     media_dir: Path
     egress_roots: tuple[str, ...] = ()
     egress_limit: int = LIMIT_BYTES
@@ -76,7 +84,11 @@ class Relay:
             user_agent=config.user_agent,
             on_unauthorized=self._bearer.suspect,
         )
-        self._guard = GuardKeeper(config.guard_path, wall_now=wall_now)
+        self._guard = GuardKeeper(
+            config.guard_path,
+            BearerClaim(config.claims_dir, lambda: self._bearer.credential),
+            wall_now=wall_now,
+        )
         self._board = StateBoard(
             config.status_path,
             instance=config.instance,
@@ -94,7 +106,10 @@ class Relay:
             self._http,
             version=config.package_version,
             inflight=lambda: journal.counts().inflight,
+            allowed=lambda: self._guard.polling,
         )
+        self._strandings = Strandings(journal, self._outbox, allowed=lambda: self._guard.polling)
+        self._taking = False
         self._poller = Poller(
             self._http,
             self._bearer,
@@ -124,6 +139,13 @@ class Relay:
         """Where the client stands now."""
         return self._board.snapshot()
 
+    @property
+    def alive(self) -> bool:
+        """Whether the poll loop came round of late; while there is none, there is no doubt."""
+        return (
+            not self._taking or trio.current_time() - self._poller.progress_at < PROGRESS_WITHIN_S
+        )
+
     def set_load(self, *, status: str = "", step: str = "") -> None:
         """What the next heartbeat says of this node; a blank leaves the relay's last word."""
         self._heartbeat.status, self._heartbeat.step = status, step
@@ -131,11 +153,11 @@ class Relay:
     async def take_tasks(self, hand_over: HandOver) -> None:
         """Poll and hand over until cancelled.
 
-        Raises: RelayStoppedError where polling has ended for good (fatal, displaced);
-        StoreUnreadableError if the journal's open tasks cannot be read.
+        Raises: RelayStoppedError where polling has ended for good (fatal, displaced).
         """
         stopped = ""
         failure: Exception | None = None
+        self._taking = True
         try:
             async with trio.open_nursery() as intake:
                 intake.start_soon(self._board.run)
@@ -146,6 +168,7 @@ class Relay:
                     failure = error
                 intake.cancel_scope.cancel()
         finally:
+            self._taking = False
             await self._guard.release()
             if not stopped:
                 self._board.set(RelayState.STOPPED)
@@ -174,7 +197,9 @@ class Relay:
         await self._media.sweep()
         beside.start_soon(self._capabilities.run)
         beside.start_soon(self._acks.run)
+        beside.start_soon(self._strandings.run)
         beside.start_soon(self._heartbeat.run)
+        beside.start_soon(pay_debts, self._journal, self.rooms)
         intake = Intake(
             self._http,
             self._journal,
@@ -183,8 +208,8 @@ class Relay:
             self._media,
             hand_over,
             beside,
+            on_source=self.rooms.served,
         )
-        await intake.take_up()
         return await self._poller.run(intake)
 
     def _in_flight(self, task_id: TaskId) -> bool:

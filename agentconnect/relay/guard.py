@@ -3,7 +3,8 @@
 Life is a fresh stamp, never a pid. The record is judged and written in place in one locked section;
 it is never renamed or unlinked. We also hold the state folder's ``flock`` for life, so a record
 that says ``"flock": true`` was left by a process that is gone: taken at once. A lock that cannot
-be evaluated never silences delivery: then we poll anyway, and say so.
+be evaluated never silences delivery: then we poll anyway, and say so. Before the record comes the
+claim on the bearer itself (``claim``), which other state folders see.
 """
 
 import fcntl
@@ -17,11 +18,17 @@ import msgspec
 import trio
 
 from agentconnect.core.relay.guard import Guard, judge, read_record, stamped
+from agentconnect.relay.claim import BearerClaim
 
 LOCK_WAIT_S, LOCK_STEP_S = 1.0, 0.05
 RECORD_BYTES = 4096
 CHECK_EVERY_S = 1.0
-"""A verdict this young stands: the window it guards is 150 s."""
+"""A verdict this young by both clocks stands: the window it guards is 150 s, and a machine that
+slept has only the wall clock to show for it."""
+
+STANDBY_S = 15.0
+CLAIM_LOOK_S = 2.0
+"""A claim is freed by the kernel, so looking is all it takes; a record has to go stale."""
 
 
 class GuardKeeper:
@@ -30,25 +37,32 @@ class GuardKeeper:
     def __init__(
         self,
         path: Path,
+        claim: BearerClaim,
         *,
         wall_now: Callable[[], float],
         mono_now: Callable[[], float] = trio.current_time,
     ) -> None:
         self.state = Guard.IDLE
         self.displaced = False
+        self.recheck_s = STANDBY_S
         self._path = path
+        self._claim = claim
         self._wall_now = wall_now
         self._mono_now = mono_now
         self._owner = secrets.token_hex(16)
         self._taken = False
-        self._checked: float | None = None
+        self._checked: tuple[float, float] | None = None
 
     async def check(self) -> bool:
         """Take or keep the claim; whether we may poll. Called by the poller, and only by it."""
+        if not await self._claim.hold():
+            self.state, self.recheck_s = Guard.LOST, CLAIM_LOOK_S
+            return False
+        self.recheck_s = STANDBY_S
         now = self._mono_now()
-        if self.polling and self._checked is not None and now - self._checked < CHECK_EVERY_S:
+        if self.polling and self._young():
             return True
-        self._checked = now
+        self._checked = now, self._wall_now()
         while True:
             try:
                 await trio.to_thread.run_sync(self._judge_and_write)
@@ -64,15 +78,25 @@ class GuardKeeper:
                 break
         return self.polling
 
+    def _young(self) -> bool:
+        if self._checked is None:
+            return False
+        mono, wall = self._mono_now() - self._checked[0], self._wall_now() - self._checked[1]
+        return mono < CHECK_EVERY_S and abs(wall) < CHECK_EVERY_S
+
     @property
     def polling(self) -> bool:
         return self.state in (Guard.HELD, Guard.DEGRADED)
 
     async def release(self) -> None:
-        """Empty the record if it is ours. Only once the poller has ended. Never raises."""
+        """Empty the record if it is ours, then free the bearer. Never raises.
+
+        Only once the poller has ended.
+        """
         if self._taken and not self.displaced:
             with trio.move_on_after(LOCK_WAIT_S, shield=True):
                 await trio.to_thread.run_sync(self._empty)
+        self._claim.release()  # last: whoever waits for it finds the record free as well
         self._taken = False
         self._checked = None
         self.state = Guard.IDLE

@@ -24,20 +24,29 @@ CAPABILITIES = ("task-ack", "heartbeat", "result-skip-markers", "reject")
 class Heartbeat:
     """The sender, and the two texts it carries when they are known."""
 
-    def __init__(self, http: Http, *, version: str, inflight: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        http: Http,
+        *,
+        version: str,
+        inflight: Callable[[], int],
+        allowed: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._http = http
         self._version = version
         self._inflight = inflight
+        self._allowed = allowed
         self.status = ""
         self.step = ""
 
     async def run(self) -> None:
-        """Send every minute until cancelled."""
+        """Send every minute until cancelled; not while another one polls with our bearer."""
         absent_s = EVERY_S
         while True:
             wait_s = EVERY_S
             try:
-                await self._http.send(self._call())
+                if self._allowed():
+                    await self._http.send(self._call())
                 absent_s = EVERY_S
             except RelayError as error:
                 log.debug("heartbeat: %s", error)

@@ -42,6 +42,8 @@ class Intake:
         media: Media,
         hand_over: HandOver,
         fetching: trio.Nursery,
+        *,
+        on_source: Callable[[str], None] = lambda event_id: None,
     ) -> None:
         self._http = http
         self._journal = journal
@@ -50,14 +52,16 @@ class Intake:
         self._media = media
         self._hand_over = hand_over
         self._fetching = fetching
+        self._on_source = on_source
 
     async def take_up(self) -> None:
         """The accepted, unanswered tasks of an earlier run, before the first poll.
 
         Their leases may still be ours, so each is acked once more.
         """
-        for task in await self._journal.unanswered():
+        for task in await self._journal.take_up():
             log.info("task %s: taken up from the journal", task.id)
+            self._served(task)
             self._deliver(task)
             self._acks.owe(task.id, task.lease_id, urgent=False)
 
@@ -73,11 +77,12 @@ class Intake:
         fresh: dict[TaskId, Task] = {}
         again: list[Task] = []
         for task in batch.tasks:
+            self._served(task)
             entry = self._journal.entry(task.id)
-            if entry is not None:
-                self._known(task, entry)
-            elif task.id in fresh:
+            if task.id in fresh:
                 again.append(task)
+            elif entry is not None and not self._journal.stranded(task.id):
+                self._known(task, entry)
             else:
                 fresh[task.id] = task
         if fresh:
@@ -86,8 +91,14 @@ class Intake:
             self._deliver(task)
             self._acks.owe(task.id, task.lease_id, urgent=False)
         for task in again:
+            self._journal.leased(task.id, task.lease_id)
             self._acks.owe(task.id, task.lease_id, urgent=True)
         return bool(fresh)
+
+    def _served(self, task: Task) -> None:
+        """The message behind a task carries the broker's own mark: nobody reacts to it."""
+        if task.source_message_id:
+            self._on_source(task.source_message_id)
 
     def _known(self, task: Task, entry: Entry) -> None:
         """A task served again: nothing is run twice."""
@@ -97,6 +108,7 @@ class Intake:
             self._outbox.complete_again(task.id, payload or _silence(task.id))
             return
         log.info("task %s is served again while %s", task.id, entry.state)
+        self._journal.leased(task.id, task.lease_id)
         if entry.state is State.PARKED:
             self._journal.unpark(task.id)
             self._outbox.post(task.id)

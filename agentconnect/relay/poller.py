@@ -32,7 +32,6 @@ log = logging.getLogger("agentconnect.relay")
 
 POLL_WAIT_S = 25
 POLL_MARGIN_S = 10.0
-STANDBY_S = 15.0
 STORE_RETRY_S = 15.0
 SLICE_S = 15.0
 """Waits are cut up with a look at the guard between: a long backoff is not a dead holder."""
@@ -65,6 +64,8 @@ class Poller:
         self._poll_wait_s = poll_wait_s
         self._mono_now = mono_now
         self._unit = unit
+        self.progress_at = mono_now()
+        """When the loop last came round: a supervisor's proof of life."""
         self._loop = LoopState()
         self._confirmed = False
         self._asked_with = 0
@@ -72,14 +73,21 @@ class Poller:
     async def claim(self) -> None:
         """Return once this client holds the guard (or cannot tell)."""
         while not await self._guard.check():
-            self._board.set(RelayState.STANDBY, recheck_s=STANDBY_S)
-            await trio.sleep(STANDBY_S)
+            self.progress_at = self._mono_now()
+            self._board.set(RelayState.STANDBY, recheck_s=self._guard.recheck_s)
+            await trio.sleep(self._guard.recheck_s)
+        self._confirmed = False
         self._board.set(RelayState.RECONNECTING)
 
     async def run(self, intake: Intake) -> str:
-        """Poll until that is over for good; the sentence says why."""
+        """Take up what the journal holds, then poll until that is over; the sentence says why."""
+        await self._take_up(intake)
         while True:
+            self.progress_at = self._mono_now()
             if not await self._guard.check():
+                if not self._guard.displaced:  # a new secret, and somebody else polls with it
+                    await self.claim()
+                    continue
                 sentence = "another client took over the polling of this token"
                 self._board.set(RelayState.DISPLACED, error=sentence)
                 return sentence
@@ -99,6 +107,15 @@ class Poller:
                 await self._failed(RelayError(f"unexpected {type(error).__name__}"))
             else:
                 await self._succeeded(began, fresh=fresh)
+
+    async def _take_up(self, intake: Intake) -> None:
+        """Not a task is leased while those of the last run cannot be read."""
+        while True:
+            self.progress_at = self._mono_now()
+            try:
+                return await intake.take_up()
+            except StoreUnreadableError as error:
+                await self._hold(RelayState.RECONNECTING, str(error), STORE_RETRY_S)
 
     async def _turn(self, intake: Intake) -> bool:
         """One poll and its batch; whether it brought anything new.
@@ -177,6 +194,7 @@ class Poller:
             waiting.start_soon(self._cut_by, cut, waiting.cancel_scope)
             while (rest_s := until - self._mono_now()) > 0:
                 await trio.sleep(min(rest_s, SLICE_S))
+                self.progress_at = self._mono_now()
                 if not await self._guard.check():
                     break
             waiting.cancel_scope.cancel()

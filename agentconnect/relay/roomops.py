@@ -6,7 +6,8 @@ first 15 s and up to five minutes, until one probing call succeeds.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Final
 
 import msgspec
@@ -30,6 +31,7 @@ OUTAGE_FAILURES = 3
 OUTAGE_S, OUTAGE_MAX_S = 15.0, 300.0
 WITHIN_S = 15.0
 UPLOAD_WITHIN_S, UPLOAD_STALL_S = 180.0, 15.0
+SERVED = 512
 NEVER: Final = float("-inf")
 
 
@@ -51,6 +53,15 @@ class RoomOps:
         self._outage_until = NEVER
         self._outage_s = OUTAGE_S
         self._probing = False
+        self._served: dict[str, None] = {}
+        self._lines: dict[str, trio.StrictFIFOLock] = {}
+
+    def served(self, event_id: str) -> None:
+        """A task came from this message: the broker marks it, a second mark would double it."""
+        self._served.pop(event_id, None)
+        self._served[event_id] = None
+        while len(self._served) > SERVED:
+            del self._served[next(iter(self._served))]
 
     def cooling(self, room_id: str) -> float:
         """Seconds for which ops in this room would be refused without asking; 0.0 = none."""
@@ -96,6 +107,16 @@ class RoomOps:
         call = _op({"op": "edit", "room_id": room_id, "event_id": event_id, **fields})
         return await self._guarded(room_id, call, again=True)
 
+    async def react(self, room_id: str, event_id: str, key: str) -> OpResult:
+        """Put a mark on a message; never on one that a task came from."""
+        if not is_room_id(room_id) or not event_id or not key.strip():
+            return OpResult(ok=False, reason="no room, no event or no mark")
+        if event_id in self._served:
+            return OpResult(ok=False, reason="the relay marks this message itself")
+        fields = {"op": "react", "room_id": room_id, "event_id": event_id}
+        call = _op({**fields, "key": replace_surrogates(key)})
+        return await self._guarded(room_id, call, again=False)
+
     async def upload(self, room_id: str, request: bytes, *, key: str = "") -> OpResult:
         """Post one file; ``request`` is the JSON body, ``key`` a finished key or none."""
         if not is_room_id(room_id):
@@ -108,12 +129,27 @@ class RoomOps:
             within_s=UPLOAD_WITHIN_S,
             stall_s=UPLOAD_STALL_S,
         )
-        return await self._guarded(room_id, call, again=bool(key))
+        return await self._tried(room_id, call, again=bool(key), needs_event=False)
 
     async def _guarded(
         self, room_id: str, call: Call, *, again: bool, needs_event: bool = False
     ) -> OpResult:
-        """One call under the cooldowns, repeated where that is safe."""
+        """One call under the cooldowns, repeated where that is safe; in order within a room."""
+        async with self._line(room_id):
+            return await self._tried(room_id, call, again=again, needs_event=needs_event)
+
+    @asynccontextmanager
+    async def _line(self, room_id: str) -> AsyncIterator[None]:
+        line = self._lines.setdefault(room_id, trio.StrictFIFOLock())
+        try:
+            async with line:
+                yield
+        finally:
+            statistics = line.statistics()
+            if not statistics.locked and not statistics.tasks_waiting:
+                self._lines.pop(room_id, None)
+
+    async def _tried(self, room_id: str, call: Call, *, again: bool, needs_event: bool) -> OpResult:
         cooling = self.cooling(room_id)
         if cooling:
             return OpResult(ok=False, cooling_s=cooling, reason="cooling")
@@ -146,7 +182,7 @@ class RoomOps:
             return OpResult(
                 ok=False, status=answer.status, maybe_sent=True, reason="no event id came back"
             )
-        return OpResult(ok=True, status=answer.status, event_id=event_id)
+        return OpResult(ok=True, status=answer.status, event_id=event_id, echo=answer.echo)
 
     def _failed(self, room_id: str, error: RelayError) -> OpResult:
         """Cool what has to cool, and say what is known."""
@@ -169,6 +205,7 @@ class RoomOps:
             status=status,
             cooling_s=cooling_s if status == 429 else 0.0,
             maybe_sent=error.sent and (_transient(error) or _state(error) == "unknown"),
+            state=_state(error),
             reason=str(error),
         )
 

@@ -28,11 +28,12 @@ Statements = Sequence[tuple[str, Sequence[object]]]
 
 
 class Schema(msgspec.Struct, frozen=True, kw_only=True):
-    """What makes a database file ours."""
+    """What makes a database file ours. ``upgrades``: older version → script to the next one."""
 
     application_id: int
     version: int
     script: str
+    upgrades: dict[int, str] = {}
 
 
 class _Write:
@@ -175,21 +176,27 @@ def _open(path: Path, schema: Schema) -> sqlite3.Connection:
         check_same_thread=False,
     )
     try:
-        _check(path, connection, schema)
+        found = _check(path, connection, schema)
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
+        for version in range(found, schema.version):
+            script = f"BEGIN; {schema.upgrades[version]}; PRAGMA user_version={version + 1}; COMMIT"
+            connection.executescript(script)
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def _check(path: Path, connection: sqlite3.Connection, schema: Schema) -> None:
-    found = _pragma(connection, "application_id"), _pragma(connection, "user_version")
-    if found != (schema.application_id, schema.version):
+def _check(path: Path, connection: sqlite3.Connection, schema: Schema) -> int:
+    """The version found; one that cannot be brought up to ours is refused."""
+    found = _pragma(connection, "user_version")
+    ours = _pragma(connection, "application_id") == schema.application_id
+    if not ours or not isinstance(found, int) or found not in {*schema.upgrades, schema.version}:
         raise StoreUnreadableError(f"{path} is not a database of this version of agentconnect")
     if _pragma(connection, "quick_check") != "ok":
         raise StoreUnreadableError(f"{path} is damaged: restore it, or move it away")
+    return found
 
 
 def _create(path: Path, schema: Schema) -> None:

@@ -6,7 +6,7 @@ a copy in memory; what is on disk is only ever added to or explicitly removed. T
 kept in its row until it is answered, so that a restart can run it without the broker's help.
 """
 
-import secrets
+import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -15,18 +15,22 @@ from pathlib import Path
 import msgspec
 import trio
 
-from agentconnect.core.errors import StoreUnreadableError
 from agentconnect.core.outcomes import Progress
 from agentconnect.core.relay.journal import State
 from agentconnect.core.relay.text_out import clean_outgoing
 from agentconnect.core.task import Task, TaskId
 from agentconnect.store.database import Database, Statements, connect
-from agentconnect.store.rows import COLUMNS, SCHEMA, Counts, Entry, Upload, read_entry
+from agentconnect.store.debts import Debts, load_debts
+from agentconnect.store.legacy import import_legacy
+from agentconnect.store.rows import SCHEMA, Counts, Entry, Upload, load_entries, worker_id
 
 DONE_WINDOW = 4096
 """Answered ids remembered, newest first out last: replays of about 500 have been seen."""
 
 _tasks = msgspec.json.Decoder(Task)
+_ACCEPT = "INSERT INTO tasks (id, state, room, lease_id, ts, task) VALUES (?, ?, ?, ?, ?, ?)"
+
+log = logging.getLogger("agentconnect.store")
 
 
 class Journal:
@@ -37,9 +41,11 @@ class Journal:
         database: Database,
         entries: dict[TaskId, Entry],
         worker_id: str,
+        debts: Debts,
         wall_now: Callable[[], float],
     ) -> None:
         self.worker_id = worker_id
+        self.debts = debts
         self._database = database
         done = State.DONE
         # apart, so that nothing done per task ever walks through the remembered ones
@@ -82,20 +88,36 @@ class Journal:
         return Progress(
             placeholder=entry.placeholder,
             prompted=entry.prompted,
+            starts=entry.starts,
             answer=entry.answer or "",
             answered=entry.answer is not None,
             edited=entry.edited,
         )
 
-    async def unanswered(self) -> list[Task]:
-        """Every accepted task without a result, whole, oldest first.
+    def accepted(self) -> list[Entry]:
+        """Tasks that are owed an answer, oldest first."""
+        return [entry for entry in self._open.values() if entry.state is State.ACCEPTED]
 
-        Raises: StoreUnreadableError.
+    async def unanswered(self) -> list[Task]:
+        """Every accepted task without a result, whole, oldest first, under its newest lease.
+
+        One that cannot be read any more counts as stranded. Raises: StoreUnreadableError.
         """
         rows = await self._database.read(
-            "SELECT task FROM tasks WHERE state = 'accepted' AND task IS NOT NULL ORDER BY seq"
+            "SELECT id, lease_id, task FROM tasks"
+            " WHERE state = 'accepted' AND task IS NOT NULL ORDER BY seq"
         )
-        return [_tasks.decode(row[0]) for row in rows if isinstance(row[0], bytes)]
+        tasks: list[Task] = []
+        for task_id, lease_id, blob in rows:
+            try:
+                task = _tasks.decode(blob if isinstance(blob, bytes) else b"")
+            except (msgspec.DecodeError, msgspec.ValidationError):
+                log.exception("task %s: its record cannot be read", task_id)
+                if entry := self._open.get(TaskId(str(task_id))):
+                    entry.whole = False
+                continue
+            tasks.append(msgspec.structs.replace(task, lease_id=str(lease_id)))
+        return tasks
 
     # writing: durable when it returns
 
@@ -103,19 +125,53 @@ class Journal:
         """Take tasks in, all in one commit. Raises: StoreUnreadableError, and none is taken."""
         now = self._wall_now()
         fresh = [
-            Entry(id=t.id, state=State.ACCEPTED, room=t.room_id, lease_id=t.lease_id, ts=now)
-            for t in tasks
-        ]
-        statements = [
-            (
-                "INSERT INTO tasks (id, state, room, lease_id, ts, task) VALUES (?, ?, ?, ?, ?, ?)",
-                (t.id, State.ACCEPTED, t.room_id, t.lease_id, now, msgspec.json.encode(t)),
+            Entry(
+                id=t.id,
+                state=State.ACCEPTED,
+                room=t.room_id,
+                lease_id=t.lease_id,
+                ts=now,
+                whole=True,
             )
             for t in tasks
         ]
+        statements: list[tuple[str, Sequence[object]]] = []
+        for t in tasks:
+            if self.stranded(t.id):
+                statements.append(("DELETE FROM tasks WHERE id = ?", (t.id,)))
+            values = (t.id, State.ACCEPTED, t.room_id, t.lease_id, now, msgspec.json.encode(t))
+            statements.append((_ACCEPT, values))
         await self._database.write(
             statements, lambda: self._open.update({entry.id: entry for entry in fresh})
         )
+
+    def stranded(self, task_id: TaskId) -> bool:
+        """Accepted by a run that kept no task of it: it can only be served again."""
+        entry = self._open.get(task_id)
+        return entry is not None and entry.state is State.ACCEPTED and not entry.whole
+
+    async def take_up(self) -> list[Task]:
+        """:meth:`unanswered`, for running: a run that a process took with it is counted first."""
+        tasks = await self.unanswered()
+        begun = [entry for t in tasks if (entry := self._open.get(t.id)) is not None]
+
+        def applied() -> None:
+            for entry in begun:
+                entry.starts += entry.prompted
+                entry.prompted, entry.taken_up = False, True
+
+        if any(entry.prompted for entry in begun):
+            again = "UPDATE tasks SET starts = starts + 1, prompted = 0 WHERE prompted = 1"
+            await self._database.write([(f"{again} AND state = 'accepted'", ())], applied)
+        else:
+            applied()
+        return tasks
+
+    def leased(self, task_id: TaskId, lease_id: str) -> None:
+        """The task was served again, under a newer lease."""
+        entry = self._open.get(task_id)
+        if entry is not None and lease_id and entry.lease_id != lease_id:
+            self._set_later(task_id, lease_id=lease_id)
 
     async def placed(self, task_id: TaskId, event_id: str) -> None:
         """The placeholder is in the room under this event id."""
@@ -124,8 +180,13 @@ class Journal:
     async def prompted(self, task_id: TaskId) -> None:
         """The agent is about to be prompted.
 
-        On disk a moment later: a restart runs an unanswered task again either way.
+        On disk a moment later: a restart runs an unanswered task again either way. Of a task that
+        was taken up it is on disk first, so that one which ends its process is counted.
         """
+        entry = self._open.get(task_id)
+        if entry is not None and entry.taken_up:
+            await self._set(task_id, prompted=True)
+            return
         self._set_later(task_id, prompted=True)
         await trio.lowlevel.checkpoint()
 
@@ -140,6 +201,14 @@ class Journal:
         """
         self._set_later(task_id, edited=True)
         await trio.lowlevel.checkpoint()
+
+    async def owe(self, room: str, event_id: str, text: str) -> None:
+        """A placeholder is owed this text until it shows it; see ``debts``."""
+        await self.debts.owe(room, event_id, text)
+
+    def paid(self, event_id: str) -> None:
+        """It shows it."""
+        self.debts.paid(event_id)
 
     async def record_upload(self, task_id: TaskId, upload: Upload) -> None:
         """A file is about to be posted, or has been: the newer record of a path replaces it."""
@@ -275,57 +344,27 @@ def _update(task_id: TaskId, values: Mapping[str, str | bool]) -> Statements:
 
 @asynccontextmanager
 async def open_journal(
-    path: Path, *, wall_now: Callable[[], float] = time.time
+    path: Path, *, legacy: Path | None = None, wall_now: Callable[[], float] = time.time
 ) -> AsyncIterator[Journal]:
     """Open the journal, made if it is missing; its writer lives in this context.
+
+    ``legacy``: the reference client's file; if it is there it is imported first, once.
 
     Raises: StoreUnreadableError if a journal is there that cannot be used: do not poll then.
     """
     database = Database(path, await trio.to_thread.run_sync(connect, path, SCHEMA))
-    try:
-        entries = await _load(database)
-    except BaseException:
-        await _run_out(database)
-        raise
     failure: Exception | None = None
     async with trio.open_nursery() as writer:
         writer.start_soon(database.run)
         try:
-            yield Journal(database, entries, await _worker_id(database), wall_now)
+            if legacy is not None:
+                await import_legacy(database, legacy)
+            entries = await load_entries(database)
+            debts = await load_debts(database, wall_now)
+            yield Journal(database, entries, await worker_id(database), debts, wall_now)
         except Exception as error:  # noqa: BLE001 - raised again, outside the group
             failure = error
         finally:
             database.close()
     if failure is not None:
         raise failure
-
-
-async def _load(database: Database) -> dict[TaskId, Entry]:
-    rows = await database.read(f"SELECT {COLUMNS} FROM tasks ORDER BY seq")  # noqa: S608 - ours
-    entries: dict[TaskId, Entry] = {}
-    for row in rows:
-        try:
-            entry = read_entry(row)
-        except (msgspec.ValidationError, msgspec.DecodeError) as error:
-            raise StoreUnreadableError(
-                f"{database.path} holds a row this version cannot read"
-            ) from error
-        entries[entry.id] = entry
-    return entries
-
-
-async def _worker_id(database: Database) -> str:
-    """The random name that keyed posts are made under; minted with the journal itself."""
-    rows = await database.read("SELECT value FROM meta WHERE name = 'worker_id'")
-    if rows and isinstance(rows[0][0], str):
-        return rows[0][0]
-    minted = secrets.token_hex(16)
-    await database.write(
-        [("INSERT INTO meta (name, value) VALUES ('worker_id', ?)", (minted,))], lambda: None
-    )
-    return minted
-
-
-async def _run_out(database: Database) -> None:
-    database.close()
-    await database.run()

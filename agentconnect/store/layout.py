@@ -8,6 +8,9 @@ from pathlib import Path
 
 import msgspec
 
+CLAIMS = "~/.agent-connect/pollers"
+"""Per user, not per state folder: who polls with which token (relay-wire.md §15)."""
+
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
     """The names below one state folder."""
@@ -52,6 +55,11 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def journal(self) -> Path:
         return self.relay_dir / "journal.db"
+
+    @property
+    def legacy_journal(self) -> Path:
+        """The reference client's journal, imported once."""
+        return self.relay_dir / "journal.jsonl"
 
     @property
     def connection_status(self) -> Path:

@@ -3,15 +3,26 @@
 The whole task is in the row until it is answered; in memory it is not kept a second time.
 """
 
+import secrets
+
 import msgspec
 
+from agentconnect.core.errors import StoreUnreadableError
 from agentconnect.core.relay.journal import State
 from agentconnect.core.task import TaskId
-from agentconnect.store.database import Schema
+from agentconnect.store.database import Database, Schema
 
 SCHEMA = Schema(
     application_id=0x4147434A,
-    version=1,
+    version=2,
+    upgrades={
+        1: """
+        ALTER TABLE tasks ADD COLUMN starts INTEGER NOT NULL DEFAULT 0;
+        CREATE TABLE debts (
+            event_id TEXT PRIMARY KEY, room TEXT NOT NULL, text TEXT NOT NULL, ts REAL NOT NULL
+        ) WITHOUT ROWID;
+        """
+    },
     script="""
     CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
     CREATE TABLE tasks (
@@ -29,15 +40,19 @@ SCHEMA = Schema(
         prompted INTEGER NOT NULL DEFAULT 0,
         answer TEXT,
         edited INTEGER NOT NULL DEFAULT 0,
-        uploads TEXT NOT NULL DEFAULT ''
+        uploads TEXT NOT NULL DEFAULT '',
+        starts INTEGER NOT NULL DEFAULT 0
     );
+    CREATE TABLE debts (
+        event_id TEXT PRIMARY KEY, room TEXT NOT NULL, text TEXT NOT NULL, ts REAL NOT NULL
+    ) WITHOUT ROWID;
     CREATE INDEX tasks_state ON tasks (state, seq);
     """,
 )
 
 COLUMNS = (
     "id, state, room, lease_id, ts, result, error, undelivered, placeholder, prompted, answer,"
-    " edited, uploads"
+    " edited, uploads, starts, task IS NOT NULL AS whole"
 )
 
 
@@ -52,7 +67,11 @@ class Upload(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Entry(msgspec.Struct, kw_only=True):
-    """A row as the memory holds it: everything but the task itself."""
+    """A row as the memory holds it: everything but the task itself.
+
+    ``whole``: the task is in the row, so it can be run. ``starts``: runs that ended with their
+    process. ``taken_up``: this run found it in the journal.
+    """
 
     id: TaskId
     state: State
@@ -67,6 +86,9 @@ class Entry(msgspec.Struct, kw_only=True):
     answer: str | None = None
     edited: bool = False
     uploads: tuple[Upload, ...] = ()
+    starts: int = 0
+    whole: bool = False
+    taken_up: bool = False
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,8 +106,35 @@ _uploads = msgspec.json.Decoder(tuple[Upload, ...])
 
 def read_entry(row: tuple[object, ...]) -> Entry:
     """A row as selected by ``COLUMNS``. Raises: msgspec.ValidationError, msgspec.DecodeError."""
-    names = [name.strip() for name in COLUMNS.split(",")]
+    names = [name.split()[-1] for name in COLUMNS.split(",")]
     values = dict(zip(names, row, strict=True))
     uploads = values["uploads"]
     values["uploads"] = _uploads.decode(uploads) if isinstance(uploads, str) and uploads else ()
     return msgspec.convert(values, Entry, strict=False)
+
+
+async def load_entries(database: Database) -> dict[TaskId, Entry]:
+    """Every row, oldest first. Raises: StoreUnreadableError."""
+    rows = await database.read(f"SELECT {COLUMNS} FROM tasks ORDER BY seq")  # noqa: S608 - ours
+    entries: dict[TaskId, Entry] = {}
+    for row in rows:
+        try:
+            entry = read_entry(row)
+        except (msgspec.ValidationError, msgspec.DecodeError) as error:
+            raise StoreUnreadableError(
+                f"{database.path} holds a row this version cannot read"
+            ) from error
+        entries[entry.id] = entry
+    return entries
+
+
+async def worker_id(database: Database) -> str:
+    """The random name that keyed posts are made under; minted with the journal itself."""
+    rows = await database.read("SELECT value FROM meta WHERE name = 'worker_id'")
+    if rows and isinstance(rows[0][0], str):
+        return rows[0][0]
+    minted = secrets.token_hex(16)
+    await database.write(
+        [("INSERT INTO meta (name, value) VALUES ('worker_id', ?)", (minted,))], lambda: None
+    )
+    return minted

@@ -83,6 +83,7 @@ class Reporter:
         self.completed = trio.Event()
         self.closed = trio.Event()
 
+        self._debt: tuple[str, str] | None = None
     def __repr__(self) -> str:
         return f"<Reporter {self._task.id} {self._ladder.state.value}>"
 
@@ -140,13 +141,27 @@ class Reporter:
             if not self._inbox:
                 await self._wait()
             event = self._inbox.popleft() if self._inbox else Tick()
-            for command in self._ladder.handle(event, trio.current_time()):
+            commands = self._ladder.handle(event, trio.current_time())
+            await self._note_debt()
+            for command in commands:
                 await self._perform(command, ops)
 
     async def _wait(self) -> None:
         self._wake = trio.Event()
         wake_at = self._ladder.wake_at
         with trio.move_on_at(float("inf") if wake_at is None else wake_at):
+    async def _note_debt(self) -> None:
+        """What the message is owed is on disk before the task is answered, until it is paid."""
+        debt = self._ladder.debt
+        if debt == self._debt:
+            return
+        if debt is None and self._debt is not None:
+            self._record.paid(self._debt[0])
+        elif debt is not None:
+            with self._dispensable("owing its message a text"):
+                await self._record.owe(self._task.room_id, *debt)
+        self._debt = debt
+
             await self._wake.wait()
 
     async def _perform(self, command: Command, ops: trio.Nursery) -> None:

@@ -4,6 +4,7 @@ Life is a fresh stamp, never a process id. The shell reads, asks :func:`judge` a
 locked section; a guard that cannot be evaluated is *degraded* and polling goes on.
 """
 
+import hashlib
 import json
 import math
 from enum import StrEnum
@@ -60,6 +61,11 @@ def read_record(text: str | None) -> GuardRecord | None:
         heartbeat_ts=_stamp(raw.get("heartbeat_ts")),
         flock=raw.get("flock") is True,
     )
+
+
+def claim_name(gateway: str, secret: str) -> str:
+    """The name under which all state folders of a user agree on who uses a bearer (§15 b)."""
+    return hashlib.sha256(f"{gateway}\n{secret}".encode()).hexdigest()[:32]
 
 
 def judge(

@@ -46,7 +46,6 @@ OWED_TRIES = 24  # about two hours; then the room has said often enough that it 
 REPLIED = "[REPLIED]\n\n"
 REFUSED_FOR_GOOD = frozenset({400, 403, 404, 413})  # repeating the same edit changes nothing
 
-
 Out = list[Command]
 Move = Callable[[Any, Any, float, Out], None]
 
@@ -79,13 +78,18 @@ class Ladder:
         self._owed_tries = 0
 
     @property
-    def busy(self) -> bool:
-        """An op is in flight."""
+    def busy(self) -> bool:  # an op is in flight
         return self._op is not None
 
     @property
     def closed(self) -> bool:
         return self.state is State.CLOSED
+
+    @property
+    def debt(self) -> tuple[str, str] | None:
+        """What outlives the task: the message, and the text it is owed."""
+        owing = self._completed and self._owed and self._owed_tries < OWED_TRIES
+        return (self.placeholder, self._owed) if owing and self.placeholder else None
 
     @property
     def wake_at(self) -> float | None:
@@ -322,9 +326,6 @@ class Ladder:
             self._op = Op.POINTER
             out.append(Edit(event_id=self.placeholder, body=self._owed))
 
-    def _owing_tick(self, _event: Tick, now: float, out: Out) -> None:
-        self._owe(now, out)
-
     # --- a stop
 
     def _abandon(self, _event: Abandon, now: float, out: Out) -> None:
@@ -384,7 +385,7 @@ def _table() -> dict[tuple[State, type], Move]:
         (State.COMPLETING, Tick): Ladder._ignore,
         (State.COMPLETING, Completed): Ladder._done,
         (State.OWING, OpDone): Ladder._completing_op_done,
-        (State.OWING, Tick): Ladder._owing_tick,
+        (State.OWING, Tick): lambda ladder, _event, now, out: ladder._owe(now, out),
         (State.ABANDONING, OpDone): Ladder._abandoning_op_done,
         (State.ABANDONING, Tick): Ladder._ignore,
         (State.CLOSED, OpDone): Ladder._ignore,

@@ -141,6 +141,14 @@ def worker_error(message: str) -> str:
     return f"⚠ The worker hit an error while it ran this message{tail}"
 
 
+def given_up(starts: int) -> str:
+    """A task whose every run ended together with the worker."""
+    return (
+        f"⚠ I began this message {starts} times, and each time the worker ended before the answer "
+        "was there. I have not begun it again; the worker's log says more. Ask again to retry."
+    )
+
+
 def nothing_to_say(reason: Reason) -> str:
     """The archived text of an ending that posts nothing; the broker says so in the room."""
     return (

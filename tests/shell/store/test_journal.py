@@ -294,3 +294,85 @@ async def test_progress_of_an_unknown_task_is_blank(tmp_path: Path) -> None:
         await journal.placed(TaskId("none"), "$e")
         assert journal.progress(TaskId("none")).placeholder == ""
         assert isinstance(journal, Journal)
+
+
+async def test_a_journal_of_the_version_before_is_brought_up(tmp_path: Path) -> None:
+    """Nothing in it is lost, and it is not refused."""
+    path = tmp_path / "journal.db"
+    async with open_journal(path) as journal:
+        await journal.accept([task("a")])
+    with sqlite3.connect(path) as connection:
+        connection.execute("ALTER TABLE tasks DROP COLUMN starts")
+        connection.execute("DROP TABLE debts")
+        connection.execute("PRAGMA user_version=1")
+    connection.close()
+    async with open_journal(path) as journal:
+        assert [found.id for found in await journal.take_up()] == ["a"]
+        await journal.owe("!r:h", "$e", "done")
+
+
+async def test_a_debt_outlives_the_run_until_it_is_paid(tmp_path: Path) -> None:
+    """A placeholder that is owed a text is known to the next start, and only until it has it."""
+    path = tmp_path / "journal.db"
+    now = 1e9
+    async with open_journal(path, wall_now=lambda: now) as journal:
+        await journal.owe("!r:h", "$a", "see below \ud83d")
+        await journal.owe("!r:h", "$b", "see below")
+        assert journal.debts.earlier == ()
+        journal.paid("$b")
+    async with open_journal(path, wall_now=lambda: now) as journal:
+        (debt,) = journal.debts.earlier
+        assert (debt.room, debt.event_id, debt.text) == ("!r:h", "$a", "see below \ufffd")
+    now += 8 * 86_400
+    async with open_journal(path, wall_now=lambda: now) as journal:
+        assert journal.debts.earlier == ()
+
+
+async def test_only_runs_that_ended_with_their_process_are_counted(tmp_path: Path) -> None:
+    """Waiting in line through a restart is no start; being prompted and cut off is."""
+    path = tmp_path / "journal.db"
+    for starts in (0, 0, 1, 2):
+        async with open_journal(path) as journal:
+            if journal.entry(TaskId("a")) is None:
+                await journal.accept([task("a"), task("b")])
+                continue
+            await journal.take_up()
+            assert journal.progress(TaskId("a")).starts == max(starts - 0, 0)
+            assert journal.progress(TaskId("b")).starts == 0
+            await journal.prompted(TaskId("a"))
+
+
+async def test_a_second_run_is_on_disk_before_the_agent_is_prompted(tmp_path: Path) -> None:
+    """A task that ends its process at once is counted all the same."""
+    path = tmp_path / "journal.db"
+    async with open_journal(path) as journal:
+        await journal.accept([task("a")])
+    async with open_journal(path) as journal:
+        await journal.take_up()
+        await journal.prompted(TaskId("a"))
+        with sqlite3.connect(path) as connection:
+            assert connection.execute("SELECT prompted FROM tasks").fetchall() == [(1,)]
+        connection.close()
+
+
+async def test_a_task_is_taken_up_under_its_newest_lease(tmp_path: Path) -> None:
+    """A re-serve before the crash gave it another lease; the old one is worth nothing."""
+    path = tmp_path / "journal.db"
+    async with open_journal(path) as journal:
+        await journal.accept([task("a")])
+        journal.leased(TaskId("a"), "L2")
+    async with open_journal(path) as journal:
+        assert [found.lease_id for found in await journal.take_up()] == ["L2"]
+
+
+async def test_a_damaged_task_costs_no_other(tmp_path: Path) -> None:
+    """It counts as stranded; the rest is taken up."""
+    path = tmp_path / "journal.db"
+    async with open_journal(path) as journal:
+        await journal.accept([task("a"), task("b")])
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE tasks SET task = x'7b' WHERE id = 'a'")
+    connection.close()
+    async with open_journal(path) as journal:
+        assert [found.id for found in await journal.take_up()] == ["b"]
+        assert journal.stranded(TaskId("a"))

@@ -46,6 +46,7 @@ class World:
         self.results: dict[str, str] = {}
         self.rejected: dict[str, str] = {}
         self.progress_of: dict[TaskId, Progress] = {}
+        self.debts: dict[str, tuple[str, str]] = {}
         self.message_outcomes: list[OpResult | float] = []
         self.edit_outcomes: list[OpResult | float] = []
         self.complete_fails = False
@@ -126,9 +127,19 @@ class World:
     async def edited(self, task_id: TaskId) -> None:
         self._record(task_id, "edited", edited=True)
 
+    async def owe(self, room: str, event_id: str, text: str) -> None:
+        self.debts[event_id] = (room, text)
+        self.note("owes", room, text, event_id)
+
+    def paid(self, event_id: str) -> None:
+        del self.debts[event_id]
+        self.note("paid", event_id=event_id)
+
     # ResultPort
 
-    async def complete(self, task: Task, body: str, *, base_dir: str) -> None:
+    async def complete(
+        self, task: Task, body: str, *, base_dir: str, inspect: Inspect | None = None
+    ) -> None:
         assert base_dir == "/w"
         assert body.strip()
         if self.complete_fails:
