@@ -142,5 +142,5 @@ class _Worker:
             await relay.take_tasks(desk.submit)
         except AgentConnectError as error:
             log.error("%s", error)  # noqa: TRY400 - a sentence, not a fault of ours
-            self.stop.ask("the relay client ended", error)
             self.status.state("error", str(error))  # while it ends in order, it does not serve
+            self.stop.ask("the relay client ended", error)

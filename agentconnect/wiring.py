@@ -28,20 +28,20 @@ from agentconnect.relay import RelayConfig
 from agentconnect.status import logs
 from agentconnect.status.notify import Notifier
 from agentconnect.status.writer import StatusWriter
+from agentconnect.stopping import Stop
+from agentconnect.store.access import AccessFile
 from agentconnect.store.children import ChildrenFile
 from agentconnect.store.journal import Journal, open_journal
 from agentconnect.store.layout import CLAIMS, Layout
-from agentconnect.stopping import Stop
-from agentconnect.store.access import AccessFile
 from agentconnect.store.sessions import SessionStore
 from agentconnect.turns.turn import TurnSettings
 
 log = logging.getLogger("agentconnect")
 
-
-class Parts(msgspec.Struct, frozen=True, kw_only=True):
 JOURNAL_RETRY_S = 15.0
 
+
+class Parts(msgspec.Struct, frozen=True, kw_only=True):
     """What the tree is made of, checked."""
 
     adapter: Adapter
@@ -134,13 +134,13 @@ def _relay_config(
         instance=settings.instance,
         status_path=where.connection_status,
         guard_path=where.guard,
+        claims_dir=Path(expand_home(CLAIMS, loaded.environment)),
         media_dir=where.media,
         egress_roots=(cwd, *settings.egress_roots),
         private_folders=(str(settings.workspace),),
         private_files=(str(loaded.config_file),) if loaded.config_file else (),
         package_version=version("agentconnect"),
     )
-        claims_dir=Path(expand_home(CLAIMS, loaded.environment)),
 
 
 def _acp_adapter(loaded: config.LoadedSettings, cwd: str, where: Layout) -> AcpAdapter:
@@ -186,13 +186,6 @@ def _turn_settings(settings: config.Settings, cwd: str) -> TurnSettings:
     )
 
 
-def warn_dropped_roots(dropped: tuple[str, ...]) -> None:
-    """Say which egress roots are no usable folder; the worker starts all the same."""
-    for root in dropped:
-        log.warning("egress root %s is not a usable folder: nothing is sent from there", root)
-
-
-def sentence(error: BaseException) -> str:
 def _admission(
     settings: config.Settings, adapter: str, where: Layout, status: StatusWriter
 ) -> Admit:
@@ -228,6 +221,13 @@ async def journal(where: Layout, status: StatusWriter, stop: Stop) -> AsyncItera
         yield found
 
 
+def warn_dropped_roots(dropped: tuple[str, ...]) -> None:
+    """Say which egress roots are no usable folder; the worker starts all the same."""
+    for root in dropped:
+        log.warning("egress root %s is not a usable folder: nothing is sent from there", root)
+
+
+def sentence(error: BaseException) -> str:
     """What the status file says of an ending: ours verbatim, anything else with its type."""
     first = first_cause(error)
     if isinstance(first, AgentConnectError):

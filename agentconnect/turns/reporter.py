@@ -79,11 +79,11 @@ class Reporter:
         self._over = trio.Event()  # the turn has ended, one way or the other
         self._abandoned = False
         self._handed_out = False
+        self._debt: tuple[str, str] | None = None
         self.scope = trio.CancelScope()  # ends when a stop gives up what is still owed
         self.completed = trio.Event()
         self.closed = trio.Event()
 
-        self._debt: tuple[str, str] | None = None
     def __repr__(self) -> str:
         return f"<Reporter {self._task.id} {self._ladder.state.value}>"
 
@@ -146,10 +146,6 @@ class Reporter:
             for command in commands:
                 await self._perform(command, ops)
 
-    async def _wait(self) -> None:
-        self._wake = trio.Event()
-        wake_at = self._ladder.wake_at
-        with trio.move_on_at(float("inf") if wake_at is None else wake_at):
     async def _note_debt(self) -> None:
         """What the message is owed is on disk before the task is answered, until it is paid."""
         debt = self._ladder.debt
@@ -162,6 +158,10 @@ class Reporter:
                 await self._record.owe(self._task.room_id, *debt)
         self._debt = debt
 
+    async def _wait(self) -> None:
+        self._wake = trio.Event()
+        wake_at = self._ladder.wake_at
+        with trio.move_on_at(float("inf") if wake_at is None else wake_at):
             await self._wake.wait()
 
     async def _perform(self, command: Command, ops: trio.Nursery) -> None:
