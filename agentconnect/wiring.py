@@ -22,14 +22,12 @@ from agentconnect.config import settings as config
 from agentconnect.config import workdir
 from agentconnect.config.envfile import expand_home
 from agentconnect.core.errors import AgentConnectError, StoreUnreadableError, first_cause
-from agentconnect.core.redaction import shapes_in
 from agentconnect.core.relay import credential
 from agentconnect.relay import RelayConfig
 from agentconnect.status import logs
 from agentconnect.status.notify import Notifier
 from agentconnect.status.writer import StatusWriter
 from agentconnect.stopping import Stop
-from agentconnect.store.access import AccessFile
 from agentconnect.store.children import ChildrenFile
 from agentconnect.store.journal import Journal, open_journal
 from agentconnect.store.layout import CLAIMS, Layout
@@ -184,19 +182,6 @@ def _turn_settings(settings: config.Settings, cwd: str) -> TurnSettings:
         edit_ceiling=settings.edit_ceiling,
         turn_timeout_s=settings.turn_timeout_s,
     )
-
-
-def _admission(
-    settings: config.Settings, adapter: str, where: Layout, status: StatusWriter
-) -> Admit:
-    """Who is served: what the relay attests, under the owner's cap and list of collaborators."""
-    access = AccessFile(where.access, status.remark)
-    access.look()
-    listed = settings.acp_collaborators if adapter == "acp" else ()
-    collaborators = frozenset(listed)
-    if listed:
-        log.info("%d collaborators, read at start: a change takes a restart", len(listed))
-    return lambda task: admission(task, access.cap(task.user_id), collaborators)
 
 
 @asynccontextmanager
