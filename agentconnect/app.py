@@ -121,6 +121,8 @@ class _Worker:
                 record=journal,
                 settings=parts.turns,
                 work=work,
+                admit=parts.admit,
+                scan=parts.scan,
             )
             self.status.load = desk.load
             async with trio.open_nursery() as intake:

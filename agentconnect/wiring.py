@@ -22,12 +22,16 @@ from agentconnect.config import settings as config
 from agentconnect.config import workdir
 from agentconnect.config.envfile import expand_home
 from agentconnect.core.errors import AgentConnectError, StoreUnreadableError, first_cause
+from agentconnect.core.redaction import shapes_in
 from agentconnect.core.relay import credential
+from agentconnect.core.turns.access import Admit, admission
+from agentconnect.core.turns.guard import Scan
 from agentconnect.relay import RelayConfig
 from agentconnect.status import logs
 from agentconnect.status.notify import Notifier
 from agentconnect.status.writer import StatusWriter
 from agentconnect.stopping import Stop
+from agentconnect.store.access import AccessFile
 from agentconnect.store.children import ChildrenFile
 from agentconnect.store.journal import Journal, open_journal
 from agentconnect.store.layout import CLAIMS, Layout
@@ -45,6 +49,8 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     adapter: Adapter
     relay: RelayConfig
     turns: TurnSettings
+    admit: Admit
+    scan: Scan
     detail: str
 
 
@@ -112,6 +118,8 @@ async def parts(  # the start-up order is the point of this function
         adapter=adapter,
         relay=relay,
         turns=_turn_settings(settings, cwd),
+        admit=_admission(settings, name, where, status),
+        scan=lambda text: shapes_in(text, tuple(secrets)),
         detail=f"adapter={name} repo={cwd} ws={settings.workspace}",
     )
 
@@ -181,7 +189,21 @@ def _turn_settings(settings: config.Settings, cwd: str) -> TurnSettings:
         throttle_s=settings.progress_throttle_s,
         edit_ceiling=settings.edit_ceiling,
         turn_timeout_s=settings.turn_timeout_s,
+        unchecked_collaborators=settings.unchecked_collaborators,
     )
+
+
+def _admission(
+    settings: config.Settings, adapter: str, where: Layout, status: StatusWriter
+) -> Admit:
+    """Who is served: what the relay attests, under the owner's cap and list of collaborators."""
+    access = AccessFile(where.access, status.remark)
+    access.look()
+    listed = settings.acp_collaborators if adapter == "acp" else ()
+    collaborators = frozenset(listed)
+    if listed:
+        log.info("%d collaborators, read at start: a change takes a restart", len(listed))
+    return lambda task: admission(task, access.cap(task.user_id), collaborators)
 
 
 @asynccontextmanager

@@ -25,6 +25,7 @@ _ON = frozenset({"1", "true", "yes", "on"})
 _WHOLE = re.compile(r"\+?[0-9]{1,18}")
 _NUMBER = re.compile(r"\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _INSTANCE = re.compile(r"[A-Za-z0-9_-]{1,32}")
+_USER = re.compile(r"@[^\s:@,/]{1,254}:(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _ORIGIN = re.compile(r"https?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?", re.IGNORECASE)
 
 
@@ -58,6 +59,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     acp_max_idle: int
     acp_spare: int
     acp_execute: str
+    acp_collaborators: tuple[str, ...]
+    unchecked_collaborators: bool
     acp_skip_auth_check: bool
     turn_timeout_s: float
     media_origins: tuple[str, ...]
@@ -198,6 +201,18 @@ class _Reading:
         full = (expand_home(part, self.environment) for part in parts if part)
         return tuple(dict.fromkeys(full))
 
+    def users(self, setting: Setting, text: str) -> tuple[str, ...]:
+        kept: dict[str, None] = {}
+        for word in text.replace(",", " ").split():
+            if _USER.fullmatch(word):
+                kept[word] = None
+            else:
+                self.warnings.append(
+                    f"{setting.name} has the entry {_quoted(word)}, which is no full user id "
+                    "(@name:server); that entry is ignored."
+                )
+        return tuple(kept)
+
     def origins(self, setting: Setting, text: str) -> tuple[str, ...]:
         kept: dict[str, None] = {}
         for word in text.split():
@@ -225,6 +240,7 @@ _READERS: dict[Kind, Callable[[_Reading, Setting, str], Any]] = {
     Kind.COMMAND: _Reading.words,
     Kind.PATHS: _Reading.roots,
     Kind.ORIGINS: _Reading.origins,
+    Kind.USERS: _Reading.users,
 }
 
 

@@ -21,6 +21,7 @@ class Kind(StrEnum):
     COMMAND = "command line"
     PATHS = "list of paths"
     ORIGINS = "list of origins"
+    USERS = "list of user ids"
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
@@ -206,6 +207,25 @@ TABLE: tuple[Setting, ...] = (
         default="refuse",
         choices=("refuse", "allow"),
         doc="What happens when the agent asks to run a command. See [security.md](security.md).",
+        group=_AGENT,
+    ),
+    Setting(
+        name="AGENT_CONNECT_ACP_COLLABORATORS",
+        kind=Kind.USERS,
+        field="acp_collaborators",
+        default_doc="none",
+        doc="Whom the agent works for beside its owner: full user ids (`@name:server`), separated "
+        "by commas or blanks. The relay must attest them as collaborators too. Read at start. See "
+        "[security.md](security.md).",
+        group=_AGENT,
+    ),
+    Setting(
+        name="AGENT_CONNECT_UNCHECKED_COLLABORATORS",
+        kind=Kind.FLAG_OFF,
+        field="unchecked_collaborators",
+        default="off",
+        doc="On: what collaborators get back is not looked through for secrets, whatever their "
+        "room asks for. See [security.md](security.md).",
         group=_AGENT,
     ),
     Setting(

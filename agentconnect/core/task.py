@@ -108,12 +108,18 @@ class SessionKey(msgspec.Struct, frozen=True, kw_only=True):
     tier: Tier
     sender: str = ""
 
+    @property
+    def collaborator(self) -> bool:
+        """The turns of this session are a collaborator's (worker.md §20.5)."""
+        return bool(self.sender)
+
 
 def tier_of(task: Task) -> Tier:
     """The tier a task runs at: owner only for exactly ``owner`` as received (worker.md §6)."""
     return Tier.OWNER if task.access_tier == "owner" else Tier.GUEST
 
 
-def session_key_of(task: Task, tier: Tier) -> SessionKey:
+def session_key_of(task: Task, tier: Tier, *, collaborator: bool = False) -> SessionKey:
     """The session a task belongs to; a task without a room shares with nobody (worker.md §5)."""
-    return SessionKey(room=task.room_id or f"task:{task.id}", tier=tier)
+    sender = task.user_id if collaborator else ""
+    return SessionKey(room=task.room_id or f"task:{task.id}", tier=tier, sender=sender)

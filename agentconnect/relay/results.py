@@ -39,6 +39,9 @@ from agentconnect.store.rows import Upload
 log = logging.getLogger("agentconnect.relay")
 
 
+Inspect = Callable[[str, bytes], str]
+
+
 class _File(msgspec.Struct, frozen=True, kw_only=True):
     """An approved file as it will be posted."""
 
@@ -68,9 +71,12 @@ class Results:
         self._egress = egress
         self._release = release
 
-    async def complete(self, task: Task, body: str, *, base_dir: str) -> None:
+    async def complete(
+        self, task: Task, body: str, *, base_dir: str, inspect: Inspect | None = None
+    ) -> None:
         """Read markers, send the files they name, record the result; the outbox posts it.
 
+        ``inspect``: why an approved file (its name, its content) is not sent; ``""``: it is.
         Raises: InvariantError for a blank body (silence is ``[no-send]``); StoreUnreadableError
         where the result cannot be recorded: nothing was posted then.
         """
@@ -81,7 +87,8 @@ class Results:
         planned = plan(replace_surrogates(body))
         room = planned.parsed.redirect or task.room_id
         outcomes = [
-            await self._send_file(task, room, action.value, base_dir) for action in planned.wanted
+            await self._send_file(task, room, action.value, base_dir, inspect)
+            for action in planned.wanted
         ]
         prepared = prepare(planned, outcomes)
         await self._record(task, answer_payload(task.id, prepared))
@@ -111,8 +118,10 @@ class Results:
         self._outbox.post(task.id)
         await self._release(task.id)
 
-    async def _send_file(self, task: Task, room: str, path: str, base_dir: str) -> FileOutcome:
-        file = await trio.to_thread.run_sync(self._approve, path, base_dir)
+    async def _send_file(
+        self, task: Task, room: str, path: str, base_dir: str, inspect: Inspect | None
+    ) -> FileOutcome:
+        file = await trio.to_thread.run_sync(self._approve, path, base_dir, inspect)
         if isinstance(file, FileOutcome):
             return file
         earlier = self._earlier(task.id, file.path)
@@ -133,13 +142,15 @@ class Results:
         await self._journal.record_upload(task.id, sent)
         return FileOutcome(ok=True, filename=file.name)
 
-    def _approve(self, path: str, base_dir: str) -> _File | FileOutcome:
+    def _approve(self, path: str, base_dir: str, inspect: Inspect | None) -> _File | FileOutcome:
         """Judge, read and wrap a file; blocking."""
         found = self._egress.read(path, base_dir)
         if isinstance(found, Refusal):
             words = refusal_words(found.code, size=found.size, limit=found.limit)
             return FileOutcome(ok=False, reason=words)
         name = upload_filename(found.path)
+        if inspect is not None and (why := inspect(found.path, found.content)):
+            return FileOutcome(ok=False, reason=why)
         content = base64.b64encode(found.content).decode("ascii")
         return _File(
             path=found.path,

@@ -66,6 +66,8 @@ class StatusWriter:
             heartbeat_seconds=heartbeat_s,
         )
         self.load: Callable[[], tuple[int, float]] = no_load
+        self._detail = ""
+        self._remark = ""
         self._complained = False
         self._generation = 0
         self._written = 0
@@ -82,10 +84,19 @@ class StatusWriter:
     def state(self, state: State | str, detail: str = "") -> None:
         """A new state; an ``error`` is also remembered as the last error."""
         word = State(state)
+        self._detail = detail
+        if word is State.SERVING and self._remark:
+            detail = f"{detail}; {self._remark}"
         self._file = msgspec.structs.replace(self._file, state=word, detail=detail)
         if word is State.ERROR:
             self._remember(detail)
         self._beat()
+
+    def remark(self, text: str) -> None:
+        """Something the owner should know while the worker serves; ``""`` takes it back."""
+        self._remark = text
+        if self._file.state is State.SERVING:
+            self.state(State.SERVING, self._detail)
 
     def facts(
         self, *, adapter: str | None = None, agent: str | None = None, repo: str | None = None

@@ -10,7 +10,10 @@ from collections.abc import Awaitable, Callable
 import trio
 
 from agentconnect.adapters.contract import Adapter
-from agentconnect.core.task import SessionKey, Task, Tier, session_key_of, tier_of
+from agentconnect.core.redaction import shapes_in
+from agentconnect.core.task import SessionKey, Task, session_key_of
+from agentconnect.core.turns.access import Admit, attested
+from agentconnect.core.turns.guard import Scan
 from agentconnect.core.turns.queueing import Queue
 from agentconnect.turns.ports import ResultPort, RoomPort, TaskRecord
 from agentconnect.turns.reporter import Reporter
@@ -34,7 +37,8 @@ class Desk:
         record: TaskRecord,
         settings: TurnSettings,
         work: trio.Nursery,
-        tier_for: Callable[[Task], Tier] = tier_of,
+        admit: Admit = attested,
+        scan: Scan = shapes_in,
     ) -> None:
         self._ports = Ports(
             adapter=adapter,
@@ -43,8 +47,9 @@ class Desk:
             record=record,
             settings=settings,
             work=work,
+            scan=scan,
         )
-        self._tier_for = tier_for
+        self._admit = admit
         self._queue: Queue[Ticket] = Queue()
         self._sessions: dict[SessionKey, Session] = {}
         self._asides: set[trio.CancelScope] = set()
@@ -67,9 +72,9 @@ class Desk:
         if not task.body.strip() and not task.attachments:
             self._aside(self._reject, task, "EMPTY_TASK")
             return
-        tier = self._tier_for(task)
-        key = session_key_of(task, tier)
-        ticket = Ticket(task, key, tier, trio.current_time())
+        admitted = self._admit(task)
+        key = session_key_of(task, admitted.tier, collaborator=admitted.collaborator)
+        ticket = Ticket(task, key, admitted.tier, trio.current_time())
         self._idle = trio.Event() if self._idle.is_set() else self._idle
         if ahead := self._queue.arrive(key, ticket):
             self._announce(ticket, ahead)

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from agentconnect.core.outcomes import OpResult, Progress
 from agentconnect.core.task import Task, TaskId
+from agentconnect.core.turns.guard import Inspect
 
 
 class RoomPort(Protocol):
@@ -42,10 +43,13 @@ class TaskRecord(Protocol):
 class ResultPort(Protocol):
     """The way out of a task: exactly one of these per task, or neither at shutdown."""
 
-    async def complete(self, task: Task, body: str, *, base_dir: str) -> None:
+    async def complete(
+        self, task: Task, body: str, *, base_dir: str, inspect: Inspect | None = None
+    ) -> None:
         """Read markers, send the files they name, record the result durably; the outbox posts it.
 
-        A body that begins with ``[REPLIED]`` or ``[no-send]`` is posted verbatim.
+        A body that begins with ``[REPLIED]`` or ``[no-send]`` is posted verbatim. ``inspect`` says
+        of each approved file, by its name and content, why it is not sent (``""``: it is).
         """
         ...
 

@@ -16,7 +16,9 @@ import trio
 from agentconnect.core.errors import AgentConnectError
 from agentconnect.core.outcomes import OpResult
 from agentconnect.core.task import Task, TaskId
+from agentconnect.core.turns.addressing import mentioned_by
 from agentconnect.core.turns.answer import Ending
+from agentconnect.core.turns.guard import Inspect
 from agentconnect.core.turns.ladder import Ladder
 from agentconnect.core.turns.moves import (
     WINDOW_S,
@@ -65,6 +67,7 @@ class Reporter:
         compose: Callable[[tuple[str, ...]], Ending],
         base_dir: str,
         shown: trio.Event,
+        inspect: Inspect | None = None,
     ) -> None:
         self._task = task
         self._ladder = Ladder(rules)
@@ -73,6 +76,7 @@ class Reporter:
         self._record = record
         self._compose = compose
         self._base_dir = base_dir
+        self._inspect = inspect
         self._shown = shown
         self._inbox: deque[LadderEvent] = deque()
         self._wake = trio.Event()
@@ -192,13 +196,14 @@ class Reporter:
 
     async def _op(self, command: Post | Edit) -> None:
         """One room op; the port never raises for the relay, and whatever it raises is a failure."""
-        room = self._task.room_id
+        room, body = self._task.room_id, command.body
         try:
+            named = mentioned_by(self._task, body) if command.speaks else ()
             if isinstance(command, Post):
-                key = post_key(self._task.id, command.what, command.body, command.number)
-                result = await self._rooms.message(room, command.body, key=key)
+                key = post_key(self._task.id, command.what, body, command.number)
+                result = await self._rooms.message(room, body, mentions=named, key=key)
             else:
-                result = await self._rooms.edit(room, command.event_id, command.body)
+                result = await self._rooms.edit(room, command.event_id, body, mentions=named)
         except Exception:
             log.exception("task=%s room=%s a room op broke", self._task.id, room)
             result = OpResult(ok=False, reason="broke")
@@ -215,7 +220,9 @@ class Reporter:
     async def _complete(self, body: str) -> None:
         self._handed_out = True
         try:
-            await self._results.complete(self._task, body, base_dir=self._base_dir)
+            await self._results.complete(
+                self._task, body, base_dir=self._base_dir, inspect=self._inspect
+            )
         except Exception:
             log.exception("task=%s the result could not be handed out", self._task.id)
         self.completed.set()

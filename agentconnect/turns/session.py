@@ -13,7 +13,7 @@ from agentconnect.core.task import SessionKey
 from agentconnect.core.turns import wording
 from agentconnect.core.turns.queueing import Queue
 from agentconnect.turns.reporter import Reporter, post_key
-from agentconnect.turns.turn import Ports, Ticket, Turn, cause_of
+from agentconnect.turns.turn import Ports, Ticket, Turn, cause_of, guard_of
 
 log = logging.getLogger("agentconnect.turns")
 
@@ -74,6 +74,8 @@ class Session:
         if self.turn is not None:
             self.turn.give_up()
         body = wording.worker_error(str(cause_of(error)))
+        if (guard := guard_of(ticket, self._ports)) is not None:
+            body = guard.text("The answer", body)
         base_dir = self._ports.settings.cwd
         try:
             await self._ports.results.complete(ticket.task, body, base_dir=base_dir)
@@ -84,7 +86,7 @@ class Session:
         facts = {
             "task": ticket.id,
             "room": ticket.task.room_id,
-            "tier": ticket.tier.value,
+            "tier": "team" if ticket.key.collaborator else ticket.tier.value,
             "adapter": self._ports.adapter.name,
             "waited_s": round(max(trio.current_time() - ticket.arrived - seconds, 0.0), 3),
             "seconds": round(seconds, 3),

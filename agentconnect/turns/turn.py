@@ -19,6 +19,7 @@ from agentconnect.core.task import SessionKey, Task, TaskId, Tier
 from agentconnect.core.turns import answer, wording
 from agentconnect.core.turns.answer import Ending, Transcript
 from agentconnect.core.turns.events import Done, Event, Notice, Reason
+from agentconnect.core.turns.guard import ResultGuard, Scan
 from agentconnect.core.turns.moves import WINDOW_S, LadderRules
 from agentconnect.turns.deadline import CANCEL_GRACE_S, Cause, Deadline
 from agentconnect.turns.ports import ResultPort, RoomPort, TaskRecord
@@ -28,6 +29,9 @@ from agentconnect.turns.reporter import Reporter
 log = logging.getLogger("agentconnect.turns")
 
 STOP_WINDOW_S = 2.0  # what the last edit of a turn may take when the worker stops (§16)
+
+MAX_STARTS = 3
+"""Runs of one task that ended with their process; then its room is told instead of a fourth."""
 
 
 class TurnSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +43,7 @@ class TurnSettings(msgspec.Struct, frozen=True, kw_only=True):
     edit_ceiling: int = 4000
     turn_timeout_s: float = 600.0
     cancel_grace_s: float = CANCEL_GRACE_S
+    unchecked_collaborators: bool = False
 
 
 class Ports:
@@ -53,6 +58,7 @@ class Ports:
         record: TaskRecord,
         settings: TurnSettings,
         work: trio.Nursery,
+        scan: Scan,
     ) -> None:
         self.adapter = adapter
         self.rooms = rooms
@@ -60,6 +66,7 @@ class Ports:
         self.record = record
         self.settings = settings
         self.work = work
+        self.scan = scan
 
 
 class Ticket:
@@ -77,6 +84,17 @@ class Ticket:
     @property
     def id(self) -> TaskId:
         return self.task.id
+
+
+def guard_of(ticket: Ticket, ports: Ports) -> ResultGuard | None:
+    """The guard over what leaves this turn: a collaborator's, while its room filters (§20.5).
+
+    Where guests are not served, whoever is not the owner is or was one: an answer that an earlier
+    run left may be sent after the sender has lost that standing.
+    """
+    theirs = ticket.tier is not Tier.OWNER and not ports.adapter.serves_guests
+    checked = ticket.task.sensitive_data_filter and not ports.settings.unchecked_collaborators
+    return ResultGuard(ports.scan) if theirs and checked else None
 
 
 def cause_of(error: BaseException) -> BaseException:
@@ -100,6 +118,7 @@ class Turn:
         self._transcript = Transcript()
         self._done: Done | None = None
         self._quiet = False  # the answer itself says how the turn ended
+        self._guard = guard_of(ticket, ports)
         self._stored = ""  # an answer that an earlier run left
         self._ended = trio.Event()
         self._late = 0
@@ -117,6 +136,7 @@ class Turn:
             compose=self._compose,
             base_dir=settings.cwd,
             shown=ticket.shown,
+            inspect=self._guard.file if self._guard else None,
         )
 
     def stop(self, grace_s: float) -> None:
@@ -144,8 +164,8 @@ class Turn:
             self._reporter.settle()
             await self._reporter.completed.wait()
             return "resumed"
-        if self._refuses():
-            self._finish(self._refusal(), quiet=True)
+        if (refusal := self._refusal(progress)) is not None:
+            self._finish(refusal, quiet=True)
             return await self._leave()
         async with trio.open_nursery() as nursery:  # ends when agent and answer both have
             nursery.start_soon(self._drive)
@@ -163,13 +183,17 @@ class Turn:
 
     # --- the agent's side
 
-    def _refuses(self) -> bool:
-        return self.ticket.tier is not Tier.OWNER and not self._ports.adapter.serves_guests
-
-    def _refusal(self) -> Done:
-        task = self.ticket.task
-        text = wording.guest_refusal(task.user_id, task.room_id, self._ports.adapter.name)
-        return Done(reason=Reason.REFUSED, text=text)
+    def _refusal(self, progress: Progress) -> Done | None:
+        """Why the agent is not asked, as the answer."""
+        task, adapter = self.ticket.task, self._ports.adapter
+        served = self.ticket.tier is Tier.OWNER or self.ticket.key.collaborator
+        if not served and not adapter.serves_guests:
+            text = wording.guest_refusal(task.user_id, task.room_id, adapter.name)
+            return Done(reason=Reason.REFUSED, text=text)
+        if progress.starts >= MAX_STARTS:
+            log.error("task=%s given up: its turn ended the worker each time", task.id)
+            return Done(reason=Reason.FAILED, text=wording.given_up(progress.starts))
+        return None
 
     async def _drive(self) -> None:
         """The failure boundary of the agent: whatever it raises becomes the ending."""
@@ -215,6 +239,8 @@ class Turn:
         if self._done:
             self._late += 1  # belongs to nobody: it must not reach the next answer
             return
+        if self._guard is not None:
+            event = self._guard.event(event)
         if isinstance(event, Notice):
             self._reporter.notice(wording.inert(wording.clean(event.text)))
         elif self._transcript.take(event):
@@ -280,15 +306,19 @@ class Turn:
             bool(self._transcript.spoken()) if self._quiet else bool(self._transcript.answer(done))
         )
 
+    def _checked(self, what: str, text: str) -> str:
+        """A part of the ending, as far as this turn's guard lets it be shown."""
+        return self._guard.text(what, text) if self._guard else text
+
     def _compose(self, unposted: tuple[str, ...]) -> Ending:
         if self._stored:
             return answer.ending_of(self._stored, read(self._stored), no_send="[no-send]")
         done = self._known()
-        said = guard(self._transcript.answer(done))
+        said = guard(self._checked("The answer", self._transcript.answer(done)))
         marked = read(said)
         files = answer.offered(self._transcript.files)
-        ending = answer.stop_text(done, quiet=self._quiet)
-        summary = self._transcript.summary()
+        ending = self._checked("The ending", answer.stop_text(done, quiet=self._quiet))
+        summary = self._checked("The summary", self._transcript.summary())
         speaks = bool(marked.text.strip() or marked.files or marked.elsewhere)
         if not files and (marked.silence or not speaks):
             return answer.unanswered(
@@ -306,4 +336,5 @@ class Turn:
             ending=ending,
             summary=summary,
         )
+        body = self._checked("The answer", body)
         return answer.ending_of(body, read(body), no_send="[no-send]")

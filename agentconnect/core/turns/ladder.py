@@ -237,7 +237,7 @@ class Ladder:
         whole = ending.kind in (EndingKind.ANSWER, EndingKind.SILENT)
         if whole and fits(ending.shown, self._rules.ceiling):
             self._op = Op.FINAL
-            out.append(Edit(event_id=self.placeholder, body=ending.shown))
+            out.append(Edit(event_id=self.placeholder, body=ending.shown, speaks=True))
         else:
             self._op = Op.POINTER
             self._owed = ending.pointer
@@ -264,7 +264,7 @@ class Ladder:
         if self._retry_at is not None and now >= self._retry_at:
             self._retry_at = None
             self._op = Op.FINAL
-            out.append(Edit(event_id=self.placeholder, body=ending.shown))
+            out.append(Edit(event_id=self.placeholder, body=ending.shown, speaks=True))
         elif self.busy and now >= self._late_at:
             if self._op is Op.POINTER:
                 self._complete(ending.body, out)

@@ -85,18 +85,26 @@ LadderEvent = Begin | Activity | Noticed | OpDone | Tick | Settle | Composed | C
 
 
 class Post(msgspec.Struct, frozen=True, kw_only=True):
-    """Room op: post a message. ``what`` and ``number`` make its key."""
+    """Room op: post a message. ``what`` and ``number`` make its key.
+
+    ``speaks``: it addresses people, so whom it names by full id is mentioned (worker.md §20.4).
+    """
 
     body: str
     what: str
     number: int = 0
 
+    @property
+    def speaks(self) -> bool:
+        return self.what == "notice"
+
 
 class Edit(msgspec.Struct, frozen=True, kw_only=True):
-    """Room op: replace the placeholder's text."""
+    """Room op: replace the placeholder's text. ``speaks``: as in ``Post``; a step never does."""
 
     event_id: str
     body: str
+    speaks: bool = False
 
 
 class SavePlaced(msgspec.Struct, frozen=True, kw_only=True):

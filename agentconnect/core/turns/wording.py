@@ -204,6 +204,31 @@ def unsendable_file(name: str) -> str:
     return f"[attachment not sent: {shown} (its path holds a character that cannot be sent)]"
 
 
+# --- the result guard (worker.md §20.5)
+
+WITHHELD_STEP = "a step (its title is withheld)"
+WITHHELD_REASON = "the reason is withheld too"
+
+
+def withheld(what: str, shapes: Sequence[str]) -> str:
+    """What stands for a text that seems to hold a secret; it names the kind, never the secret."""
+    return (
+        f"🔒 {what} of this turn was withheld: it looks as if it held {_kinds(shapes)}. This room "
+        "filters sensitive data from what collaborators get; the agent's owner can say more."
+    )
+
+
+def withheld_file(shapes: Sequence[str]) -> str:
+    """Why a file is kept back; ``shapes`` is empty where it could not be looked through."""
+    if not shapes:
+        return "withheld: it is not text, so it cannot be checked for secrets"
+    return f"withheld: it looks as if it held {_kinds(shapes)}"
+
+
+def _kinds(shapes: Sequence[str]) -> str:
+    return ", ".join(f"something like “{shape}”" for shape in shapes) or "a secret"
+
+
 # --- guests
 
 

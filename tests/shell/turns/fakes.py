@@ -11,7 +11,9 @@ import trio
 from agentconnect.adapters.contract import Emit, TurnContext
 from agentconnect.core.outcomes import OpResult, Progress
 from agentconnect.core.task import SessionKey, Task, TaskId
+from agentconnect.core.turns.access import Admit, attested
 from agentconnect.core.turns.events import Done, Reason
+from agentconnect.core.turns.guard import Inspect
 from agentconnect.turns.desk import Desk
 from agentconnect.turns.turn import TurnSettings
 
@@ -44,6 +46,8 @@ class World:
         self.texts: dict[str, str] = {}  # event id → what the room shows
         self.keys: dict[str, str] = {}
         self.results: dict[str, str] = {}
+        self.inspects: dict[str, Inspect | None] = {}
+        self.mentioned: dict[str, tuple[str, ...]] = {}  # body → whom it mentions
         self.rejected: dict[str, str] = {}
         self.progress_of: dict[TaskId, Progress] = {}
         self.debts: dict[str, tuple[str, str]] = {}
@@ -90,6 +94,7 @@ class World:
             self._count += 1
             event_id = self.keys[key] = f"$e{self._count}"
             self.texts[event_id] = body
+            self.mentioned[body] = tuple(mentions)
             self.note("message", room_id, body, event_id)
         return OpResult(ok=True, event_id=event_id)
 
@@ -102,6 +107,7 @@ class World:
             self.note("edit failed", room_id, body, event_id)
             return planned
         self.texts[event_id] = body
+        self.mentioned[body] = tuple(mentions)
         self.note("edit", room_id, body, event_id)
         return OpResult(ok=True, event_id=event_id)
 
@@ -146,6 +152,7 @@ class World:
             raise OSError("no space")
         assert task.id not in self.results, "a second answer"
         self.results[task.id] = body
+        self.inspects[task.id] = inspect
         self.note("result", task.room_id, body)
 
     async def reject(self, task: Task, reason: str) -> None:
@@ -166,6 +173,7 @@ class FakeAgent:
         self.adapter.open_turns[self.key] = self.adapter.open_turns.get(self.key, 0) + 1
         assert self.adapter.open_turns[self.key] == 1, "two turns at once on one session"
         self.adapter.prompts.append(ctx.prompt)
+        self.adapter.contexts.append(ctx)
         try:
             return await self.adapter.script(self, ctx, emit)
         finally:
@@ -191,6 +199,7 @@ class FakeAdapter:
         self.entered: list[SessionKey] = []
         self.left = 0
         self.prompts: list[str] = []
+        self.contexts: list[TurnContext] = []
         self.interrupts: list[float] = []
         self.kills: list[float] = []
         self.open_turns: dict[SessionKey, int] = {}
@@ -225,7 +234,9 @@ def says(text: str, reason: Reason = Reason.COMPLETED, *, after_s: float = 0.0) 
 
 
 @asynccontextmanager
-async def open_desk(world: World, adapter: FakeAdapter, **settings: object) -> AsyncIterator[Desk]:
+async def open_desk(
+    world: World, adapter: FakeAdapter, *, admit: Admit = attested, **settings: object
+) -> AsyncIterator[Desk]:
     """A desk in a nursery of its own; leaving waits until no task is in hand."""
     fields = {"cwd": "/w", **settings}
     async with trio.open_nursery() as work:
@@ -236,16 +247,19 @@ async def open_desk(world: World, adapter: FakeAdapter, **settings: object) -> A
             record=world,
             settings=msgspec.convert(fields, TurnSettings),
             work=work,
+            admit=admit,
         )
         yield desk
         await desk.wait_idle()
         work.cancel_scope.cancel()
 
 
-async def run_tasks(world: World, script: Script, *tasks: Task, **settings: object) -> FakeAdapter:
+async def run_tasks(
+    world: World, script: Script, *tasks: Task, admit: Admit = attested, **settings: object
+) -> FakeAdapter:
     """Submit ``tasks`` at once and wait for all of them."""
     adapter = FakeAdapter(script)
-    async with open_desk(world, adapter, **settings) as desk:
+    async with open_desk(world, adapter, admit=admit, **settings) as desk:
         for item in tasks:
             desk.submit(item)
     return adapter
