@@ -1,4 +1,4 @@
-"""The only user of httpx towards the relay: one call out, an answer or one of our errors back.
+"""The door to the relay: one call out, an answer or one of our errors back.
 
 Every call has a total deadline and a bounded answer, goes to the URL given and nowhere else (no
 redirect, no proxy, no cookie), and reads the bearer when it is sent (relay-wire.md §1). Errors name
@@ -6,10 +6,9 @@ the address redacted and never quote what the library said: that may hold a head
 """
 
 import json
-import ssl
 import time
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from urllib.parse import quote, urlsplit
 
 import httpx
@@ -19,6 +18,8 @@ import trio
 from agentconnect.core.errors import AuthRejectedError, InvariantError, RelayError
 from agentconnect.core.relay.cadence import retry_after_s
 from agentconnect.core.relay.credential import redact_url
+from agentconnect.relay.resolver import Resolver
+from agentconnect.relay.transport import REPEATABLE, Body, Transport, trust
 
 USER_AGENT = "sutando-gateway-client/1.0"
 """The edge refuses the default names of HTTP libraries, which then reads as a revoked bearer."""
@@ -27,13 +28,14 @@ POLL_ANSWER_BYTES = 32 * 1024 * 1024
 ANSWER_BYTES = 1024 * 1024
 ERROR_BYTES = 64 * 1024
 CONNECTIONS = 32
-KEEPALIVE_S = 30.0
+CONNECT_S = 8.0
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
     """One request. ``path`` is under the base unless ``url`` is given; ``content`` is JSON.
 
-    ``overflow``: an answer of more than ``answer_bytes`` comes back marked, not as an error.
+    ``stall_s`` bounds each read and write within ``within_s``. ``overflow``: an answer of more than
+    ``answer_bytes`` comes back marked, not as an error.
     """
 
     method: str = "GET"
@@ -43,7 +45,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     key: str = ""
     accept: str = "application/json"
     within_s: float = 15.0
-    stall_s: float = 15.0
+    stall_s: float = float("inf")
     answer_bytes: int = ANSWER_BYTES
     overflow: bool = False
     with_bearer: bool = True
@@ -89,7 +91,11 @@ def segment(text: str) -> str:
 
 
 class Http:
-    """Connections for the long poll and others for everything else, on one TLS context."""
+    """Connections for the long poll and others for everything else.
+
+    Straight on the transport, below httpx's client: no redirects, proxies, cookies or netrc exist
+    down here. Both share one TLS context with the system's trust.
+    """
 
     def __init__(
         self,
@@ -101,24 +107,24 @@ class Http:
     ) -> None:
         self.base = base
         self._bearer = bearer
-        self._user_agent = user_agent
+        self._user_agent = user_agent.encode("ascii")
         self._on_unauthorized = on_unauthorized
-        context = _tls(base)
-        self._polls = _transport(context, connections=2)
-        self._calls = _transport(context, connections=CONNECTIONS)
+        tls, resolver = cache(trust), Resolver()
+        if urlsplit(base).scheme.lower() == "https":
+            tls()  # takes a while: better now than in a call
+        self._polls = Transport(connections=2, tls=tls, resolver=resolver)
+        self._calls = Transport(connections=CONNECTIONS, tls=tls, resolver=resolver)
 
     async def aclose(self) -> None:
-        """Close all connections, bounded."""
-        with trio.move_on_after(2.0, shield=True):
-            await self._polls.aclose()
-            await self._calls.aclose()
+        """Close all connections."""
+        await self._polls.aclose()
+        await self._calls.aclose()
 
     async def poll(self, wait_s: int, within_s: float) -> Answer:
         """One ``GET /v1/tasks``. Raises: RelayError, AuthRejectedError."""
         call = Call(
             path=f"/v1/tasks?wait={wait_s}",
             within_s=within_s,
-            stall_s=within_s,
             answer_bytes=POLL_ANSWER_BYTES,
         )
         return await self._bounded(self._polls, call)
@@ -136,7 +142,7 @@ class Http:
                 self._on_unauthorized()
             raise
 
-    async def _bounded(self, transport: httpx.AsyncHTTPTransport, call: Call) -> Answer:
+    async def _bounded(self, transport: Transport, call: Call) -> Answer:
         url = call.url or self.base + call.path
         try:
             with trio.fail_after(call.within_s):
@@ -145,6 +151,8 @@ class Http:
             raise RelayError(f"{_where(call, url)} took longer than {call.within_s:g} s") from error
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             raise RelayError(f"{_where(call, url)}: no connection", sent=False) from error
+        except httpx.WriteError as error:  # a request that is cut short is no request
+            raise RelayError(f"{_where(call, url)}: not sent whole", sent=False) from error
         except httpx.TimeoutException as error:
             raise RelayError(f"{_where(call, url)}: no progress for {call.stall_s:g} s") from error
         except (httpx.LocalProtocolError, httpx.InvalidURL, UnicodeError) as error:
@@ -154,36 +162,37 @@ class Http:
         except httpx.HTTPError as error:
             raise RelayError(f"{_where(call, url)}: {type(error).__name__}") from error
 
-    async def _exchange(self, transport: httpx.AsyncHTTPTransport, call: Call, url: str) -> Answer:
-        stall_s = call.stall_s
+    async def _exchange(self, transport: Transport, call: Call, url: str) -> Answer:
+        address = _parsed(url)
         request = httpx.Request(
             call.method,
-            _parsed(url),
-            headers=self._headers(call),
-            content=call.content,
-            extensions={
-                "timeout": {"connect": 8.0, "read": stall_s, "write": stall_s, "pool": 8.0}
-            },
+            address,
+            headers=self._headers(call, address),
+            stream=Body(call.content or b""),
+            # a call without a key is tried again by its caller, who knows what it costs
+            extensions={"timeout": _timeouts(call), REPEATABLE: bool(call.key)},
         )
         response = await transport.handle_async_request(request)
         try:
             return await _read(response, call, url)
         finally:
-            with trio.move_on_after(1.0, shield=True):
-                await response.aclose()
+            await response.aclose()
 
-    def _headers(self, call: Call) -> list[tuple[str, str]]:
+    def _headers(self, call: Call, address: httpx.URL) -> list[tuple[bytes, bytes]]:
+        """All of them: with a stream given, httpx adds none."""
         headers = [
-            ("User-Agent", self._user_agent),
-            ("Accept", call.accept),
-            ("Accept-Encoding", "identity"),
+            (b"Host", address.netloc),
+            (b"User-Agent", self._user_agent),
+            (b"Accept", call.accept.encode("ascii")),
+            (b"Accept-Encoding", b"identity"),
         ]
         if call.with_bearer:
-            headers.append(("Authorization", f"Bearer {self._bearer()}"))
+            headers.append((b"Authorization", b"Bearer " + self._bearer().encode("ascii")))
         if call.content is not None:
-            headers.append(("Content-Type", "application/json"))
+            headers.append((b"Content-Type", b"application/json"))
+            headers.append((b"Content-Length", b"%d" % len(call.content)))
         if call.key:
-            headers.append(("Idempotency-Key", call.key))
+            headers.append((b"Idempotency-Key", call.key.encode("ascii")))
         return headers
 
 
@@ -210,23 +219,18 @@ async def _read(response: httpx.Response, call: Call, url: str) -> Answer:
 
 
 async def _body(response: httpx.Response, limit: int) -> tuple[bytes, bool]:
-    """At most ``limit`` bytes, and whether that was all.
-
-    Leaving the iterator early upsets httpx's inner generators, so an overflow cancels instead.
-    """
+    """At most ``limit`` bytes, and whether that was all."""
     stream = response.stream
     if not isinstance(stream, httpx.AsyncByteStream):
         raise InvariantError("a response of the wrong kind")
     chunks: list[bytes] = []
     size = 0
-    with trio.CancelScope() as reading:
-        async for chunk in stream:
-            size += len(chunk)
-            if size > limit:
-                reading.cancel()
-            else:
-                chunks.append(chunk)
-    return b"".join(chunks), size <= limit
+    async for chunk in stream:
+        size += len(chunk)
+        if size > limit:
+            return b"".join(chunks), False
+        chunks.append(chunk)
+    return b"".join(chunks), True
 
 
 def _refusal(response: httpx.Response, body: str, where: str) -> RelayError:
@@ -244,21 +248,12 @@ def _refusal(response: httpx.Response, body: str, where: str) -> RelayError:
     )
 
 
-def _tls(base: str) -> ssl.SSLContext:
-    """System trust; without https nothing is loaded, and such a context would trust nobody."""
-    if urlsplit(base).scheme.lower() == "https":
-        return ssl.create_default_context()
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-
-
-def _transport(context: ssl.SSLContext, *, connections: int) -> httpx.AsyncHTTPTransport:
-    """Below httpx's client on purpose: no redirects, proxies, cookies or netrc exist down here."""
-    limits = httpx.Limits(  # equal, or httpx reuses nothing
-        max_connections=connections,
-        max_keepalive_connections=connections,
-        keepalive_expiry=KEEPALIVE_S,
-    )
-    return httpx.AsyncHTTPTransport(verify=context, trust_env=False, limits=limits)
+def _timeouts(call: Call) -> dict[str, float]:
+    """Steps of a call that get a bound of their own; the whole has one anyway."""
+    bounds = {"connect": CONNECT_S, "pool": CONNECT_S}
+    if call.stall_s < call.within_s:
+        bounds["read"] = bounds["write"] = call.stall_s
+    return bounds
 
 
 @lru_cache(maxsize=256)

@@ -162,3 +162,28 @@ async def test_thirty_calls_side_by_side_reuse_their_connections() -> None:
                 callers.start_soon(several)
         assert broker.connections <= 30
         await http.aclose()
+
+
+async def test_a_relay_that_is_not_there_was_not_told_anything() -> None:
+    """Neither by name nor by address: the caller may send the same thing again."""
+    for base in ("http://relay.invalid/relay", "http://127.0.0.1:1/relay"):
+        http = Http(base, lambda: "secret")
+        with pytest.raises(RelayError, match="no connection") as caught:
+            await http.send(Call(method="POST", path="/v1/room", content=b"{}"))
+        assert not caught.value.sent
+        await http.aclose()
+
+
+async def test_an_answer_before_a_large_body_is_out() -> None:
+    """A refusal is read while the request is still being written, and leaves nothing behind."""
+    async with open_broker() as broker:
+        http = _http(broker)
+        too_large = b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n"
+        broker.script("media", Answer(raw=too_large))
+        with pytest.raises(RelayError) as caught:
+            await http.send(
+                Call(method="POST", path="/v1/rooms/r/media", content=b"x" * 24_000_000)
+            )
+        assert caught.value.status == 413
+        assert (await http.send(Call(path="/v1/heartbeat"))).status == 200
+        await http.aclose()

@@ -1,0 +1,275 @@
+"""One HTTP/1.1 connection: a stream, h11, and one exchange at a time.
+
+Turns a request into bytes (head and body in one write where they fit) and what comes back into an
+answer, and says whether the connection may carry another one. It never waits for more than the
+next block, so a slow reader holds the server up and nothing piles up here. Every failure is one of
+httpx's exceptions, and none of them quotes the peer or our headers.
+"""
+
+import select
+from collections.abc import AsyncIterator
+
+import h11
+import httpx
+import trio
+
+HEAD_BYTES = 64 * 1024
+"""The most an answer's head, or one line of a chunked body, may have."""
+
+BLOCK_BYTES = 64 * 1024
+ONE_WRITE_BYTES = 64 * 1024
+"""A body up to this goes out with its head; a longer one while the answer is listened for."""
+
+INTERIM_ANSWERS = 16
+CLOSE_BODY_WITHIN_S = 1.0
+
+
+class Limits:
+    """How long one read and one write may go without progress; None: the caller's own deadline."""
+
+    __slots__ = ("read_s", "write_s")
+
+    def __init__(self, read_s: float | None, write_s: float | None) -> None:
+        self.read_s = read_s
+        self.write_s = write_s
+
+
+class StaleError(Exception):
+    """A kept connection turned out to be closed; ``unsent``: surely before all was written."""
+
+    def __init__(self, *, unsent: bool) -> None:
+        super().__init__()
+        self.unsent = unsent
+
+
+class Connection:
+    """Made connected. :meth:`close` is synchronous, so that any ending can call it."""
+
+    def __init__(
+        self, origin: object, stream: trio.abc.Stream, socket: trio.socket.SocketType
+    ) -> None:
+        self.origin = origin
+        self.idle_until = 0.0
+        self._stream = stream
+        self._socket = socket
+        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_BYTES)
+        self._kept = False  # it carried an exchange before this one
+        self._heard = False  # something of this answer has come
+        self._cut = False  # a write was not finished
+        self._limits = Limits(None, None)
+        self._readable = select.poll()
+        self._readable.register(socket.fileno(), select.POLLIN)
+
+    # --- between exchanges ------------------------------------------------------------------
+
+    def alive(self) -> bool:
+        """Nothing has come since the last answer: neither its end nor bytes nobody asked for."""
+        return not self._readable.poll(0)
+
+    def recycle(self) -> bool:
+        """Make ready for the next exchange; False where this connection must not carry one."""
+        http = self._http
+        if self._cut or http.our_state is not h11.DONE or http.their_state is not h11.DONE:
+            return False
+        if http.trailing_data[0]:
+            return False
+        http.start_next_cycle()
+        self._kept, self._heard = True, False
+        return True
+
+    def close(self) -> None:
+        """Idempotent; whoever reads or writes meanwhile gets an error."""
+        self._socket.close()
+
+    # --- one exchange -----------------------------------------------------------------------
+
+    async def begin(
+        self, head: h11.Request, body: bytes | httpx.AsyncByteStream, limits: Limits
+    ) -> h11.Response:
+        """Send a request and read the head of its answer.
+
+        Raises: StaleError, httpx.TransportError. Cancellation: the caller closes the connection.
+        """
+        self._limits = limits
+        try:
+            data = self._http.send(head) or b""
+            if isinstance(body, bytes) and len(body) <= ONE_WRITE_BYTES:
+                data += self._last_bytes(body)
+                return await self._at_once(data)
+        except h11.LocalProtocolError as error:
+            raise httpx.LocalProtocolError("the request cannot be written") from error
+        return await self._side_by_side(data, body)
+
+    async def more(self) -> bytes:
+        """The next bytes of the body; ``b""`` at its end. Raises: httpx.TransportError."""
+        while True:
+            event = self._buffered()
+            if event is h11.NEED_DATA:
+                await self._receive()
+            elif type(event) is h11.Data:
+                if event.data:
+                    return bytes(event.data)
+            elif type(event) is h11.EndOfMessage:
+                return b""
+            else:
+                raise httpx.RemoteProtocolError("the answer's body is cut short")
+
+    def at_hand(self) -> tuple[list[bytes], bool]:
+        """What of the body came with its head, and whether that was all."""
+        blocks: list[bytes] = []
+        while True:
+            event = self._buffered()
+            if type(event) is h11.Data:
+                blocks.append(bytes(event.data))
+            else:
+                return blocks, type(event) is h11.EndOfMessage
+
+    # --- writing ----------------------------------------------------------------------------
+
+    def _last_bytes(self, body: bytes) -> bytes:
+        data = (self._http.send(h11.Data(data=body)) or b"") if body else b""
+        return data + (self._http.send(h11.EndOfMessage()) or b"")
+
+    async def _at_once(self, data: bytes) -> h11.Response:
+        try:
+            await self._send(data)
+        except httpx.WriteError:
+            return await self._after_failed_write()
+        return await self._head(unsent=False)
+
+    async def _after_failed_write(self) -> h11.Response:
+        """The server may have answered before it stopped listening: its words count."""
+        self._cut = True
+        try:
+            return await self._head(unsent=True)
+        except (httpx.ReadError, httpx.RemoteProtocolError) as error:
+            raise httpx.WriteError("the connection broke while sending") from error
+
+    async def _side_by_side(self, data: bytes, body: bytes | httpx.AsyncByteStream) -> h11.Response:
+        """Send a long body while listening: a server may refuse it before it has it all."""
+        failures: list[Exception] = []
+        answers: list[h11.Response] = []
+        self._cut = True
+
+        async def send() -> None:
+            try:
+                await self._send_all(data, body)
+                self._cut = False
+            except httpx.WriteError:
+                pass  # perhaps with an answer: the listener will tell
+            except Exception as error:  # noqa: BLE001 - raised again, outside the group
+                failures.append(error)
+                both.cancel_scope.cancel()
+
+        async with trio.open_nursery() as both:
+            both.start_soon(send)
+            try:
+                answers.append(await self._head(unsent=False))
+            except (httpx.TransportError, StaleError) as error:
+                failures.append(error)
+            both.cancel_scope.cancel()
+        if answers:
+            return answers[0]
+        if self._cut:  # by now that is certain: a write that was finished has said so
+            self._refuse_unsent(failures[0])
+        raise failures[0]
+
+    def _refuse_unsent(self, error: Exception) -> None:
+        if isinstance(error, StaleError):
+            raise StaleError(unsent=True) from error
+        if isinstance(error, (httpx.ReadError, httpx.RemoteProtocolError)):
+            raise httpx.WriteError("the connection broke while sending") from error
+
+    async def _send_all(self, data: bytes, body: bytes | httpx.AsyncByteStream) -> None:
+        try:
+            if isinstance(body, bytes):
+                await self._send(data + self._last_bytes(body))
+                return
+            blocks = aiter(body)
+            try:
+                async for block in blocks:
+                    await self._send(data + (self._http.send(h11.Data(data=block)) or b""))
+                    data = b""
+            finally:
+                await _end(blocks)
+            await self._send(data + (self._http.send(h11.EndOfMessage()) or b""))
+        except h11.LocalProtocolError as error:
+            raise httpx.LocalProtocolError("the body is not of the length stated") from error
+
+    async def _send(self, data: bytes) -> None:
+        if not data:
+            return
+        try:
+            if self._limits.write_s is None:
+                await self._stream.send_all(data)
+                return
+            view = memoryview(data)
+            for start in range(0, len(data), BLOCK_BYTES):  # progress counts, not the whole
+                with trio.fail_after(self._limits.write_s):
+                    await self._stream.send_all(view[start : start + BLOCK_BYTES])
+        except trio.TooSlowError as error:
+            raise httpx.WriteTimeout("the server takes no more") from error
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            raise httpx.WriteError("the connection broke while sending") from error
+
+    # --- reading ----------------------------------------------------------------------------
+
+    async def _head(self, *, unsent: bool) -> h11.Response:
+        """The answer's head; interim ones (100, 103) are passed over."""
+        interim = 0
+        while True:
+            event = self._buffered()
+            if type(event) is h11.Response:
+                return event
+            if event is h11.NEED_DATA:
+                await self._receive_first(unsent=unsent)
+            elif type(event) is h11.InformationalResponse and interim < INTERIM_ANSWERS:
+                interim += 1
+            else:
+                raise httpx.RemoteProtocolError("the server did not answer as HTTP does")
+
+    async def _receive_first(self, *, unsent: bool) -> None:
+        """As :meth:`_receive`; where nothing has come at all, that is told apart."""
+        if self._heard:
+            await self._receive()
+            return
+        try:
+            await self._receive()
+        except httpx.ReadError as error:
+            if self._kept:
+                raise StaleError(unsent=unsent) from error
+            raise
+        if not self._heard:
+            if self._kept:
+                raise StaleError(unsent=unsent)
+            raise httpx.RemoteProtocolError("the server closed the connection without an answer")
+
+    async def _receive(self) -> None:
+        try:
+            if self._limits.read_s is None:
+                block = await self._stream.receive_some(BLOCK_BYTES)
+            else:
+                with trio.fail_after(self._limits.read_s):
+                    block = await self._stream.receive_some(BLOCK_BYTES)
+        except trio.TooSlowError as error:
+            raise httpx.ReadTimeout("the server sends no more") from error
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            raise httpx.ReadError("the connection broke while reading") from error
+        if block:
+            self._heard = True
+        self._http.receive_data(bytes(block))
+
+    def _buffered(self) -> object:
+        """What h11 makes of the bytes it has; NEED_DATA when they are not enough."""
+        try:
+            return self._http.next_event()
+        except h11.RemoteProtocolError as error:
+            raise httpx.RemoteProtocolError("the server did not answer as HTTP does") from error
+
+
+async def _end(blocks: AsyncIterator[bytes]) -> None:
+    """Close a body's iterator now, not whenever it is collected."""
+    close = getattr(blocks, "aclose", None)
+    if close is not None:
+        with trio.move_on_after(CLOSE_BODY_WITHIN_S, shield=True):
+            await close()
