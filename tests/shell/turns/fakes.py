@@ -192,6 +192,7 @@ class FakeAdapter:
     """Satisfies ``adapters.contract.Adapter``."""
 
     name = "acp"
+    remote = False
 
     def __init__(self, script: Script) -> None:
         self.script = script
