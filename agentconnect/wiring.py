@@ -21,6 +21,7 @@ from agentconnect.adapters.contract import Adapter
 from agentconnect.config import settings as config
 from agentconnect.config import workdir
 from agentconnect.config.envfile import expand_home
+from agentconnect.core.acp.endpoint import Endpoint, endpoint
 from agentconnect.core.errors import AgentConnectError, StoreUnreadableError, first_cause
 from agentconnect.core.redaction import shapes_in
 from agentconnect.core.relay import credential
@@ -156,10 +157,16 @@ def _acp_adapter(loaded: config.LoadedSettings, cwd: str, where: Layout) -> AcpA
     children = ChildrenFile(where.children)
     if reaped := children.reap():
         log.warning("%d agents that an earlier run left behind were ended", reaped)
+
+    async def token() -> str:
+        return await trio.to_thread.run_sync(config.current, loaded, "AGENT_CONNECT_ACP_TOKEN")
+
     return AcpAdapter(
         AcpSettings(
             cwd=cwd,
             command=settings.acp_command or None,
+            dial=_dialled(settings),
+            remote_cwd=settings.acp_remote_cwd,
             preset=settings.acp_agent,
             mode=settings.acp_mode,
             keepalive_s=settings.acp_keepalive_s,
@@ -179,6 +186,17 @@ def _acp_adapter(loaded: config.LoadedSettings, cwd: str, where: Layout) -> AcpA
         wall_clock=time.time,
         children=children,
         inline_dir=where.inline,
+        token=token,
+    )
+
+
+def _dialled(settings: config.Settings) -> Endpoint | None:
+    if not settings.acp_url:
+        return None
+    return endpoint(
+        settings.acp_url,
+        allow_remote=settings.acp_allow_remote,
+        command=bool(settings.acp_command),
     )
 
 

@@ -1,9 +1,10 @@
 """Talking to a local agent: the front door (acp.md, worker.md §8)."""
 
 from agentconnect.acp.agent import Agent
+from agentconnect.acp.links import dialler
 from agentconnect.acp.messages import Opened
 from agentconnect.acp.paths import resolve_all
-from agentconnect.acp.presets import PRESETS, Preset, executable_found
+from agentconnect.acp.presets import PRESETS, Preset
 from agentconnect.acp.process import Spawner
 from agentconnect.acp.prompt import attach
 
@@ -14,6 +15,6 @@ __all__ = [
     "Preset",
     "Spawner",
     "attach",
-    "executable_found",
+    "dialler",
     "resolve_all",
 ]

@@ -6,16 +6,16 @@ open call ends with a sentence, and the process is gone when :meth:`Agent.live` 
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 import msgspec
 import trio
 
 from agentconnect.acp import messages
+from agentconnect.acp.links import GENTLE, QUICK, Connect, Link
 from agentconnect.acp.messages import AgentInfo, ContentBlock, Opened
 from agentconnect.acp.peer import Peer, RequestRefused
-from agentconnect.acp.process import GENTLE, QUICK, AgentProcess, Spawner
 from agentconnect.core.acp import jsonrpc
 from agentconnect.core.acp.permission import Option, read_options
 from agentconnect.core.acp.updates import Notified, ToolPatch, read_raw_tool_call, read_update
@@ -50,15 +50,13 @@ class _Permission(msgspec.Struct, rename="camel"):
 class Agent:
     """Made before its process; :meth:`live` is its standing task."""
 
-    def __init__(self, argv: Sequence[str], *, cwd: str, env: Mapping[str, str]) -> None:
-        self.argv = tuple(argv)
-        self.cwd = cwd
-        self._env = env
+    def __init__(self, connect: Connect) -> None:
+        self._connect = connect
         self.info = AgentInfo(protocol_version=None)
         self.listener: Listener | None = None
         self.waited = False
         """It was kept ready for a while, so it may have died with nobody noticing."""
-        self._process: AgentProcess | None = None
+        self._process: Link | None = None
         self._peer: Peer | None = None
         self._stop = trio.Event()
         self._gone = trio.Event()
@@ -70,6 +68,11 @@ class Agent:
     def pid(self) -> int:
         """0 before the process exists."""
         return self._process.pid if self._process else 0
+
+    @property
+    def begun(self) -> bool:
+        """There is, or was, something behind it."""
+        return self._process is not None
 
     @property
     def usable(self) -> bool:
@@ -89,17 +92,33 @@ class Agent:
 
     async def live(
         self,
-        spawner: Spawner,
         on_started: Callable[[int], Awaitable[None]] | None = None,
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Start the process and stay until it has ended.
+        """Start the process (or dial) and stay until it has ended.
 
-        Raises: OSError before ``started`` when it cannot be started; nothing after. Cancellation:
-        ends the process group at the quick pace, shielded and bounded.
+        Raises: OSError or PreflightError before ``started`` when there is none; nothing after.
+        Cancellation: ends the process group at the quick pace, shielded and bounded.
         """
-        process = await spawner.spawn(self.argv, cwd=self.cwd, env=self._env)
+        failure: Exception | None = None
+        async with trio.open_nursery() as wires:
+            try:
+                link = await self._connect(wires)
+            except (OSError, AgentConnectError) as error:
+                failure = error  # raised below, so that no group hides it
+            else:
+                await self._hold(link, on_started, task_status)
+            wires.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+
+    async def _hold(
+        self,
+        process: Link,
+        on_started: Callable[[int], Awaitable[None]] | None,
+        task_status: trio.TaskStatus[None],
+    ) -> None:
         self._process = process
         self._peer = Peer(process.stdin, process.stdout, self)
         reason: AgentConnectError | None = None
@@ -109,7 +128,7 @@ class Agent:
                 parts.start_soon(self._read, self._peer, process)
                 parts.start_soon(self._watch, process)
                 try:
-                    if on_started is not None:
+                    if on_started is not None and process.pid:
                         parts.start_soon(on_started, process.pid)
                     task_status.started()
                     await self._stop.wait()
@@ -139,7 +158,7 @@ class Agent:
         if self._process is not None:
             await self._gone.wait()
 
-    async def _read(self, peer: Peer, process: AgentProcess) -> None:
+    async def _read(self, peer: Peer, process: Link) -> None:
         error: AgentConnectError | None = None
         try:
             await peer.run()
@@ -154,13 +173,13 @@ class Agent:
         peer.fail(error)
         self._stop.set()
 
-    async def _watch(self, process: AgentProcess) -> None:
+    async def _watch(self, process: Link) -> None:
         """A leader that is gone ends it, even when a grandchild still holds its output open."""
         await process.exited()
         await trio.sleep(DRAIN_S)  # the reader normally meets the end of the stream first
         self._stop.set()
 
-    def _exit_error(self, process: AgentProcess) -> AgentExitedError:
+    def _exit_error(self, process: Link) -> AgentExitedError:
         code = process.returncode
         text = "the agent closed its output" if code is None else f"the agent exited (code {code})"
         return AgentExitedError(text, returncode=code, stderr_tail=process.stderr_tail())

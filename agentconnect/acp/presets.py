@@ -4,7 +4,6 @@ A preset says how to start the agent, which mode of it asks for permission, whet
 ``authMethods`` tell anything, and what to advise. The installer repeats the pins; a test compares.
 """
 
-import os
 import shutil
 
 import msgspec
@@ -88,10 +87,3 @@ PRESETS = {
         ),
     )
 }
-
-
-def executable_found(word: str, *, path: str, cwd: str) -> bool:
-    """Is the executable there, as a child started in ``cwd`` would find it?"""
-    if "/" in word:
-        return os.access(os.path.join(cwd, word), os.X_OK)  # noqa: PTH118 - absolute paths win
-    return shutil.which(word, path=path) is not None

@@ -20,21 +20,12 @@ from typing import IO
 import msgspec
 import trio
 
+from agentconnect.acp.links import EndPace
+
 STDERR_LINES = 200
 STDERR_BYTES = 64 * 1024
 DRAIN_S = 1.0
 _PR_SET_PDEATHSIG = 1
-
-
-class EndPace(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a child may take after its input closed, and after SIGTERM."""
-
-    term_after_s: float
-    kill_after_s: float
-
-
-GENTLE = EndPace(term_after_s=2.0, kill_after_s=5.0)
-QUICK = EndPace(term_after_s=0.3, kill_after_s=2.0)
 
 
 class _Job(msgspec.Struct, frozen=True):
@@ -51,10 +42,9 @@ class Spawner:
         """``umask`` is what children get; -1 leaves ours, which keeps our own files private."""
         self._umask = umask
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="agent-spawner", daemon=True)
 
     def __enter__(self) -> "Spawner":
-        self._thread.start()
+        threading.Thread(target=self._run, name="agent-spawner", daemon=True).start()
         return self
 
     def __exit__(
@@ -64,6 +54,12 @@ class Spawner:
         trace: TracebackType | None,
     ) -> None:
         self._jobs.put(None)
+
+    async def connect(
+        self, argv: Sequence[str], wires: trio.Nursery, *, cwd: str, env: Mapping[str, str]
+    ) -> "AgentProcess":
+        """:meth:`spawn` as a ``links.Connect``."""
+        return await self.spawn(argv, cwd=cwd, env=env)
 
     async def spawn(
         self, argv: Sequence[str], *, cwd: str, env: Mapping[str, str]

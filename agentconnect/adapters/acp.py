@@ -1,4 +1,4 @@
-"""Any agent that speaks the Agent Client Protocol over stdio (worker.md §8).
+"""Any agent that speaks the Agent Client Protocol: started, or dialled (worker.md §8, §20.1).
 
 Joins the pool of processes, the conversations by room and the record of them. Guests are not
 served: nothing here confines an agent, and a limit that only looks like one is not offered.
@@ -13,9 +13,13 @@ from pathlib import Path
 import msgspec
 import trio
 
-from agentconnect.adapters.acp_pool import AgentPool, Launch, Limits
+from agentconnect.acp import Preset
+from agentconnect.adapters.acp_conversation import Reach
+from agentconnect.adapters.acp_launch import Door, Launch, Token
+from agentconnect.adapters.acp_pool import AgentPool, Limits
 from agentconnect.adapters.acp_session import AcpSession, SessionSettings, Shared
 from agentconnect.adapters.childenv import child_environment
+from agentconnect.core.acp.endpoint import Endpoint, remote_cwd
 from agentconnect.core.acp.jsonrpc import detail_of
 from agentconnect.core.errors import (
     AgentConnectError,
@@ -38,6 +42,10 @@ class AcpSettings(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str
     command: tuple[str, ...] | None = None
     preset: str = ""
+    dial: Endpoint | None = None
+    """Dialled for each turn; then nothing is started, and there is no falling back to it."""
+    remote_cwd: str = ""
+    """What a dialled agent is told to work in; "" is ``cwd``."""
     mode: str = ""
     keepalive_s: float = 300.0
     max_idle: int = 8
@@ -71,7 +79,12 @@ class AcpAdapter:
         wall_clock: Callable[[], float],
         children: ChildrenFile | None = None,
         inline_dir: Path | None = None,
+        token: Token | None = None,
     ) -> None:
+        """``token`` reads the bearer of a dialled agent.
+
+        Raises: SettingsError when dialling is configured and cannot be done.
+        """
         self._settings = settings
         self._store = store
         self._launch = Launch(
@@ -82,16 +95,19 @@ class AcpAdapter:
             preset=settings.preset,
             umask=settings.umask,
         )
+        dial = settings.dial
+        self._door = Door(dial, token or _no_token) if dial else None
         limits = Limits(
-            keepalive_s=settings.keepalive_s,
+            keepalive_s=0.0 if dial else settings.keepalive_s,  # dialled per turn
             max_idle=settings.max_idle,
             spare=settings.spare,
             start_s=settings.start_limit_s,
         )
-        self._pool = AgentPool(self._launch, limits, children)
-        preset = self._launch.known
+        self._pool = AgentPool(self._door or self._launch, limits, children)
+        preset = self._preset
         self._session_settings = SessionSettings(
-            cwd=self._launch.cwd,
+            cwd=remote_cwd(settings.remote_cwd, self._launch.cwd) if dial else self._launch.cwd,
+            reach=_reach(dial),
             mode=settings.mode,
             asking_mode=preset.asking_mode if preset else "",
             login=preset.login if preset else "",
@@ -103,6 +119,16 @@ class AcpAdapter:
         self._shared = Shared(wall_clock=wall_clock)
         self._sessions: dict[SessionKey, AcpSession] = {}
 
+    @property
+    def remote(self) -> bool:
+        """Dropping the connection is all that can be done to it."""
+        return self._door is not None
+
+    @property
+    def _preset(self) -> Preset | None:
+        """The known agent that really runs."""
+        return None if self._door else self._launch.known
+
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Hold every agent process until cancelled; then all of them end within seconds."""
         await self._pool.run(task_status=task_status)
@@ -112,8 +138,7 @@ class AcpAdapter:
 
         Raises: PreflightError with what is wrong and how to mend it.
         """
-        words = self._launch.words()
-        shown = " ".join(words)
+        shown = self._door.where.shown if self._door else " ".join(self._launch.words())
         try:
             with trio.fail_after(self._settings.start_limit_s):
                 agent = await self._pool.start()
@@ -131,7 +156,7 @@ class AcpAdapter:
             cause = detail_of(error) if isinstance(error, AgentError) else str(error)
             raise PreflightError(wording.would_not_start(shown, cause=cause, stderr="")) from error
         offered = [method.name or method.id for method in agent.info.auth_methods]
-        preset = self._launch.known
+        preset = self._preset
         list_counts = preset is None or preset.auth_list_counts
         if offered and list_counts and not self._settings.skip_auth_check:
             agent.stop(quick=True)
@@ -176,3 +201,13 @@ class AcpAdapter:
         idle = [k for k, s in self._sessions.items() if not s.users and not s.warm]
         for key in idle:
             del self._sessions[key]
+
+
+def _reach(dial: Endpoint | None) -> Reach:
+    if dial is None:
+        return Reach.CHILD
+    return Reach.LOOPBACK if dial.loopback else Reach.ELSEWHERE
+
+
+async def _no_token() -> str:
+    return ""

@@ -7,7 +7,8 @@ that carries an id of a replay or of an earlier turn. No ACP type goes past here
 import base64
 import binascii
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -16,6 +17,7 @@ import trio
 from agentconnect.acp import resolve_all
 from agentconnect.adapters.contract import Emit
 from agentconnect.core.acp.capture import Blocks, StaleIds, Step, Tools
+from agentconnect.core.acp.endpoint import lexical_all
 from agentconnect.core.acp.permission import (
     Option,
     Verdict,
@@ -64,6 +66,15 @@ _IMAGES = {
 }
 
 
+class Reach(StrEnum):
+    """Where the agent is, seen from here."""
+
+    CHILD = "child"
+    LOOPBACK = "loopback"
+    ELSEWHERE = "elsewhere"
+    """Another machine: its paths are not ours, neither to be looked up nor to be sent."""
+
+
 class _Turn:
     """What belongs to one open turn and is forgotten with it."""
 
@@ -80,7 +91,7 @@ class _Turn:
 class Conversation:
     """The listener of one session, from before it is opened until its process ends."""
 
-    def __init__(self, *, cwd: str, execute_allowed: bool) -> None:
+    def __init__(self, *, cwd: str, execute_allowed: bool, reach: Reach = Reach.CHILD) -> None:
         self.session_id = ""
         self.cancelled = False
         self.late = 0
@@ -90,6 +101,7 @@ class Conversation:
         """The prompt of the last turn went out whole."""
         self._cwd = cwd
         self._execute_allowed = execute_allowed
+        self._local = reach is not Reach.ELSEWHERE
         self._replayed = StaleIds()
         self._finished = StaleIds()
         self._turn: _Turn | None = None
@@ -223,7 +235,7 @@ class Conversation:
                     for number in placed.superseded:
                         turn.emit(BlockSuperseded(block=number))
             case "resource_link":
-                for event in _link(block, turn.blocks):
+                for event in _link(block, turn.blocks, local=self._local):
                     turn.emit(event)
             case "image":
                 await self._picture(turn, block)
@@ -256,7 +268,7 @@ class Conversation:
             return None
         known = turn.tools.known(call)
         roots = (self._cwd,)
-        real = await trio.to_thread.run_sync(resolve_all, targets(known)[:1001], self._cwd)
+        real = await self._resolved(targets(known)[:1001])
         if self.cancelled or self._turn is not turn:
             return None
         decision = judge(
@@ -275,6 +287,11 @@ class Conversation:
         )
         return decision.option_id
 
+    async def _resolved(self, paths: tuple[str, ...]) -> Mapping[str, str | None]:
+        if not self._local:
+            return lexical_all(paths, self._cwd)
+        return await trio.to_thread.run_sync(resolve_all, paths, self._cwd)
+
 
 def _event_of(step: Step) -> Event:
     action = _ACTIONS.get(step.kind, Action.OTHER)
@@ -284,7 +301,7 @@ def _event_of(step: Step) -> Event:
     return kind(tool_id=step.tool_id, title=step.title, action=action)
 
 
-def _link(block: Block, blocks: Blocks) -> tuple[Event, ...]:
+def _link(block: Block, blocks: Blocks, *, local: bool) -> tuple[Event, ...]:
     """A link becomes a file to send, text, or a word that it cannot be sent (worker.md §10.3)."""
     try:
         parts = urlsplit(block.uri)
@@ -292,7 +309,7 @@ def _link(block: Block, blocks: Blocks) -> tuple[Event, ...]:
     except ValueError:
         return (Notice(text=wording.link_notice(block.name, block.uri)),)
     scheme = parts.scheme.lower()
-    if scheme == "file" and parts.netloc.lower() in ("", "localhost") and path:
+    if local and scheme == "file" and parts.netloc.lower() in ("", "localhost") and path:
         return (FileOffered(path=path, name=block.name),)
     if scheme in ("http", "https"):
         text = wording.link_text(block.name, block.uri)

@@ -29,16 +29,25 @@ def stopped(stop_reason: str, *, by_us: bool) -> Done:
 
 
 def failed(
-    error: AgentConnectError, *, resumable: bool, login: str, offered: tuple[str, ...]
+    error: AgentConnectError,
+    *,
+    resumable: bool,
+    login: str,
+    offered: tuple[str, ...],
+    dialled: bool = False,
 ) -> Done:
     """The turn ended with an error."""
     match error:
+        case AgentExitedError() if dialled:
+            note = wording.agent_lost(resumable=resumable)
         case AgentExitedError(returncode=code):
             note = wording.agent_died(code, resumable=resumable)
         case AgentError(code=code) if code == AUTH_REQUIRED:
             note = wording.not_logged_in(login, offered)
         case AgentError():
             note = wording.agent_error(detail_of(error))
+        case PreflightError() if dialled:
+            note = wording.cannot_dial(str(error))
         case PreflightError():
             note = wording.cannot_start(str(error))
         case _:

@@ -6,53 +6,19 @@ Knows no room and no conversation. Its nursery is where every agent process live
 """
 
 import logging
-import os
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 
 import msgspec
 import trio
 
-from agentconnect.acp import PRESETS, Agent, Preset, Spawner, executable_found
+from agentconnect.acp import Agent, Spawner
+from agentconnect.adapters.acp_launch import Source
 from agentconnect.core.errors import AgentConnectError, PreflightError
 from agentconnect.core.turns import wording_acp as wording
 from agentconnect.store.children import ChildrenFile
 
 log = logging.getLogger("agentconnect.adapters")
-
-
-class Launch(msgspec.Struct, frozen=True, kw_only=True):
-    """Which agent is started, where and with what. ``command`` wins over ``preset``."""
-
-    cwd: str
-    environment: Mapping[str, str]
-    command: tuple[str, ...] | None = None
-    preset: str = ""
-    umask: int = -1
-
-    @property
-    def known(self) -> Preset | None:
-        """The preset that really runs; None for a command of the owner's."""
-        return None if self.command else PRESETS.get(self.preset.strip().lower())
-
-    def words(self) -> tuple[str, ...]:
-        """The command line. Raises: PreflightError with what to set."""
-        if self.command:
-            return self.command
-        if not self.preset.strip():
-            raise PreflightError(wording.no_agent(tuple(PRESETS)))
-        preset = self.known
-        if preset is None:
-            raise PreflightError(wording.unknown_preset(self.preset, tuple(PRESETS)))
-        return preset.command(self.environment.get("PATH", os.defpath))
-
-    def advice(self, word: str) -> str:
-        """What to say when ``word`` is not there."""
-        preset = self.known
-        return wording.not_found(
-            word, install=preset.install if preset else "", own_command=preset is None
-        )
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,12 +33,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 class AgentPool:
     """Starts agents and decides when they end. Usable while :meth:`run` runs."""
 
-    def __init__(self, launch: Launch, limits: Limits, children: ChildrenFile | None) -> None:
-        self._launch = launch
+    def __init__(self, source: Source, limits: Limits, children: ChildrenFile | None) -> None:
+        self._source = source
         self._limits = limits
         self._children = children
         self._children_lock = trio.Lock()
-        self._spawner = Spawner(launch.umask)
+        self._spawner = Spawner(source.umask)
         self._agents: trio.Nursery | None = None
         self._idle: dict[Agent, trio.CancelScope] = {}
         self._spares: dict[Agent, trio.CancelScope] = {}
@@ -136,37 +102,22 @@ class AgentPool:
 
     async def _spawn(self) -> Agent:
         assert self._agents is not None, "the pool is not running"
-        words = self._launch.words()
-        self._check(words[0])
-        agent = Agent(words, cwd=self._launch.cwd, env=self._launch.environment)
+        agent = self._source.agent(self._spawner)
         try:
             await self._agents.start(self._live, agent)
         except OSError as error:
-            cause = error.strerror or str(error)
-            raise PreflightError(
-                wording.would_not_start(words[0], cause=cause, stderr="")
-            ) from error
+            raise PreflightError(self._source.not_started(error)) from error
         return agent
-
-    def _check(self, word: str) -> None:
-        """Say what is missing before the kernel does: a missing folder looks the same to it."""
-        path = self._launch.environment.get("PATH", os.defpath)
-        if not Path(self._launch.cwd).is_dir():
-            raise PreflightError(wording.cwd_missing(self._launch.cwd))
-        if not executable_found(word, path=path, cwd=self._launch.cwd):
-            raise PreflightError(self._launch.advice(word))
 
     async def _live(
         self, agent: Agent, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
         """The boundary of one process: its end is nobody else's."""
         try:
-            await agent.live(self._spawner, self._remember, task_status=task_status)
-        except OSError:
-            if not agent.pid:
-                raise  # it never started: whoever asked for it is told
-            log.exception("agent %d ended badly", agent.pid)
+            await agent.live(self._remember, task_status=task_status)
         except Exception:
+            if not agent.begun:
+                raise  # it never started: whoever asked for it is told
             log.exception("agent %d ended badly", agent.pid)
         finally:
             self._spares.pop(agent, None)

@@ -13,12 +13,13 @@ import trio
 
 from agentconnect.acp import Agent, Opened, attach
 from agentconnect.adapters import acp_endings as endings
-from agentconnect.adapters.acp_conversation import Conversation
+from agentconnect.adapters.acp_conversation import Conversation, Reach
 from agentconnect.adapters.acp_pool import AgentPool
 from agentconnect.adapters.contract import Emit, TurnContext
 from agentconnect.core.acp.jsonrpc import METHOD_NOT_FOUND, detail_of
 from agentconnect.core.errors import AgentConnectError, AgentError, AgentExitedError, PeerError
 from agentconnect.core.task import SessionId, SessionKey
+from agentconnect.core.turns import addressing
 from agentconnect.core.turns import session as sessions
 from agentconnect.core.turns import wording_acp as wording
 from agentconnect.core.turns.events import Done, Notice, Reason
@@ -32,6 +33,7 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What all conversations of one adapter share. ``cwd`` is absolute and resolved."""
 
     cwd: str
+    reach: Reach = Reach.CHILD
     mode: str = ""
     asking_mode: str = ""
     login: str = ""
@@ -193,7 +195,11 @@ class AcpSession:
             self._let_go()
         resumable = stored or (self._store is not None and self._store.get(self.key) is not None)
         return endings.failed(
-            error, resumable=resumable, login=self._settings.login, offered=offered
+            error,
+            resumable=resumable,
+            login=self._settings.login,
+            offered=offered,
+            dialled=self._settings.reach is not Reach.CHILD,
         )
 
     async def _prompt(
@@ -214,6 +220,9 @@ class AcpSession:
             cwd=self._settings.cwd,
             files=files.labels,
             unread=[item.label for item in files.unsent],
+            sends_files=self._settings.reach is not Reach.ELSEWHERE,
+            collaborator=ctx.task.user_id if ctx.key.collaborator else "",
+            around=addressing.preamble(ctx.task),
         )
         inline = self._settings.inline_dir
         begin = conversation.open(emit, inline / ctx.task.id if inline else None)
@@ -259,7 +268,9 @@ class AcpSession:
             self._let_go()
         agent = await self._pool.fresh()
         conversation = Conversation(
-            cwd=self._settings.cwd, execute_allowed=self._settings.execute_allowed
+            cwd=self._settings.cwd,
+            execute_allowed=self._settings.execute_allowed and not self.key.collaborator,
+            reach=self._settings.reach,
         )
         self._agent, self._conversation = agent, conversation
         agent.listener = conversation

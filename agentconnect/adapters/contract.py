@@ -54,6 +54,11 @@ class Adapter(Protocol):
     serves_guests: bool
     """False: a guest is refused in the room and the agent is not started (worker.md §6)."""
 
+    @property
+    def remote(self) -> bool:
+        """Killing a session only drops a connection; the agent may go on (worker.md §20.1)."""
+        ...
+
     async def preflight(self) -> str:
         """Check that the agent can be started; the one-line description for log and status.
 

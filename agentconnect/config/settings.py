@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from agentconnect.config.envfile import ConfigFile, apply, expand_home, warnings
+from agentconnect.config.envfile import ConfigFile, apply, expand_home, read, warnings
 from agentconnect.config.table import NAMES, RETIRED, TABLE, Kind, Setting
 from agentconnect.core.errors import SettingsError
 
@@ -54,6 +54,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     session_store: Path | None
     acp_agent: str
     acp_command: tuple[str, ...]
+    acp_url: str
+    acp_token: str
+    acp_remote_cwd: str
+    acp_allow_remote: bool
     acp_mode: str
     acp_keepalive_s: float
     acp_max_idle: int
@@ -103,6 +107,8 @@ class LoadedSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The config file that was read: never sent to a room."""
     token_file: Path | None = None
     """That file where the token came from it: a new secret in it is used without a restart."""
+    from_file: frozenset[str] = frozenset()
+    """The settings that the config file gave."""
     credential_layer: str = ""
     """Which layer supplied the token, in words."""
 
@@ -266,8 +272,23 @@ def load(
         child_umask=child_umask,
         config_file=config_file,
         token_file=config_file if from_file else None,
+        from_file=frozenset(laid.applied),
         credential_layer=f"the config file {config_file}" if from_file else "the environment",
     )
+
+
+def current(loaded: LoadedSettings, name: str) -> str:
+    """What a setting says now: of the environment, else of the config file as it is today.
+
+    Blocking. A file that cannot be read leaves what was read at the start.
+    """
+    known = loaded.environment.get(name, "").strip()
+    if loaded.config_file is None or name not in loaded.from_file:
+        return known
+    try:
+        return read(loaded.config_file).parsed.values.get(name, "").strip()
+    except SettingsError:
+        return known
 
 
 def file_warnings(config: ConfigFile) -> tuple[str, ...]:

@@ -166,6 +166,41 @@ TABLE: tuple[Setting, ...] = (
         group=_AGENT,
     ),
     Setting(
+        name="AGENT_CONNECT_ACP_URL",
+        kind=Kind.TEXT,
+        field="acp_url",
+        doc="The `ws://` or `wss://` address of an agent that runs already and is dialled for each "
+        "turn, instead of being started. Not together with `AGENT_CONNECT_ACP_COMMAND`. Needs the "
+        "extra `dial`. See [agents.md](agents.md).",
+        group=_AGENT,
+    ),
+    Setting(
+        name="AGENT_CONNECT_ACP_TOKEN",
+        kind=Kind.TEXT,
+        field="acp_token",
+        doc="The bearer for that agent, read again for each dial. Never the relay's.",
+        secret=True,
+        group=_AGENT,
+    ),
+    Setting(
+        name="AGENT_CONNECT_ACP_REMOTE_CWD",
+        kind=Kind.TEXT,
+        field="acp_remote_cwd",
+        default_doc="the working directory",
+        doc="The directory that a dialled agent is told to work in: an absolute path on its "
+        "machine.",
+        group=_AGENT,
+    ),
+    Setting(
+        name="AGENT_CONNECT_ACP_ALLOW_REMOTE",
+        kind=Kind.FLAG_OFF,
+        field="acp_allow_remote",
+        default="off",
+        doc="On: an agent on another machine may be dialled, over `wss://` only. Off: only "
+        "`localhost`, `127.0.0.1` and `::1`.",
+        group=_AGENT,
+    ),
+    Setting(
         name="AGENT_CONNECT_ACP_MODE",
         kind=Kind.TEXT,
         field="acp_mode",

@@ -266,6 +266,7 @@ class Turn:
             partial=bool(text),
             ended=self._deadline.killed,
             grace_s=self._settings.cancel_grace_s,
+            remote=self._ports.adapter.remote,
         )
         return Done(reason=Reason.TIMEOUT, text=text, note=note)
 

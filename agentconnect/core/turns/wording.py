@@ -118,14 +118,21 @@ def stop_line(reason: Reason) -> str:
     }[reason]
 
 
-def deadline_note(seconds: float, *, partial: bool, ended: bool, grace_s: float) -> str:
-    """The ending of a turn that met its deadline."""
+def deadline_note(
+    seconds: float, *, partial: bool, ended: bool, grace_s: float, remote: bool = False
+) -> str:
+    """The ending of a turn that met its deadline; ``remote``: it could only be hung up on."""
     parts = [f"This turn reached its deadline of {seconds:.0f} s and was cancelled."]
     parts.append(
         "What stands above is partial." if partial else "It had produced nothing until then."
     )
     if ended:
-        parts.append(f"The agent did not stop within {grace_s:.0f} s, so its process was ended.")
+        how = (
+            "the connection to it was dropped; it may still be working"
+            if remote
+            else "its process was ended"
+        )
+        parts.append(f"The agent did not stop within {grace_s:.0f} s, so {how}.")
     return f"({' '.join(parts)})"
 
 

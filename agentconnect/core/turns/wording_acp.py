@@ -110,6 +110,15 @@ def agent_died(code: int | None, *, resumable: bool) -> str:
     return f"(The agent's process {how} during this turn.{tail})"
 
 
+def agent_lost(*, resumable: bool) -> str:
+    """The connection to a dialled agent ended under a running turn."""
+    tail = " Your next message will try to continue this conversation." if resumable else ""
+    return (
+        "(The connection to the agent was lost during this turn; the agent may still be working."
+        f"{tail})"
+    )
+
+
 def agent_error(words: str) -> str:
     """A JSON-RPC error of the agent."""
     return f"(The agent reported an error: {quoted(words)})"
@@ -139,6 +148,11 @@ def cannot_start(words: str) -> str:
     return f"(The agent could not be started: {quoted(words, 600)})"
 
 
+def cannot_dial(words: str) -> str:
+    """A dialled agent did not let us in."""
+    return f"({quoted(words[:1].upper() + words[1:], 600)}.)"
+
+
 def permission_reason(reason: str, outside: Sequence[str]) -> str:
     """Why an operation was refused, for the summary."""
     if reason == "outside":
@@ -159,17 +173,36 @@ def permission_reason(reason: str, outside: Sequence[str]) -> str:
 
 
 def framing(
-    *, sender: str, room: str, cwd: str, files: Sequence[str], unread: Sequence[str]
+    *,
+    sender: str,
+    room: str,
+    cwd: str,
+    files: Sequence[str],
+    unread: Sequence[str],
+    collaborator: str = "",
+    around: Sequence[str] = (),
+    sends_files: bool = True,
 ) -> str:
-    """The circumstances of a message; never claims a sandbox (worker.md §8.5)."""
+    """The circumstances of a message; never claims a sandbox (worker.md §8.5).
+
+    ``collaborator`` is the sender's id where it is one; ``around`` are the lines on who is there;
+    ``sends_files`` is false where the agent's files are on another machine.
+    """
     who = quoted(sender, NAME_MAX_CHARS) or "the owner"
+    if collaborator:
+        name = quoted(sender, NAME_MAX_CHARS) or "somebody without a display name"
+        who = f"{name} ({quoted(collaborator, 255)}), a collaborator and not your owner,"
     where = f" in the room “{quoted(room, NAME_MAX_CHARS)}”" if room.strip() else ""
     lines = [
         f"[{who} writes to you{where} through a chat room. Answer as in a chat: short, unless "
         f"asked for more. Your working directory is {quoted(cwd, 1000)}; operations outside it are "
-        "refused. To send a file from it to the room, write [file: <path>] on a line of its own; "
-        "a file elsewhere is not sent."
+        "refused."
     ]
+    if sends_files:
+        lines.append(
+            "To send a file from it to the room, write [file: <path>] on a line of its own; a file "
+            "elsewhere is not sent."
+        )
     if files:
         lines.append(f"Files that came with the message, included below: {_labels(files)}.")
     if unread:
@@ -177,7 +210,7 @@ def framing(
             "Files that came with it and could not be read (say so if it matters): "
             f"{_labels(unread)}."
         )
-    return " ".join(lines) + "]"
+    return " ".join([*lines, *around]) + "]"
 
 
 def _labels(labels: Sequence[str]) -> str:
@@ -226,6 +259,28 @@ def would_not_start(command: str, *, cause: str, stderr: str) -> str:
     """It was found and ended, or answered with an error."""
     said = f"; it said: {stderr[-ENDED_CHARS:]}" if stderr else ""
     return f"the agent ({quoted(command, 200)}) would not start: {quoted(cause, 600)}{said}"
+
+
+def unreachable(url: str, cause: str) -> str:
+    """Nobody opened the door of a running agent."""
+    return f"the agent at {quoted(url, 300)} cannot be reached: {quoted(cause, 200)}"
+
+
+def refused_at_door(url: str, status: int) -> str:
+    """Somebody opened it and would not let us in."""
+    if status in (401, 403):
+        return (
+            f"the agent at {quoted(url, 300)} refused the connection at the door (HTTP {status}); "
+            "check AGENT_CONNECT_ACP_TOKEN"
+        )
+    if status:
+        return unreachable(url, f"it answered HTTP {status} and opened no WebSocket")
+    return unreachable(url, "it closed the connection before a WebSocket was open")
+
+
+def bad_acp_token() -> str:
+    """A bearer that no header can carry."""
+    return "AGENT_CONNECT_ACP_TOKEN holds characters that cannot be sent in a header"
 
 
 def start_timeout(command: str, seconds: float) -> str:

@@ -8,9 +8,10 @@ import pytest
 import trio
 
 from agentconnect.acp import PRESETS, Spawner
+from agentconnect.acp.links import QUICK
 from agentconnect.acp.paths import resolve
 from agentconnect.acp.presets import ACP_BRIDGE_SPEC, BRIDGE_VERSION
-from agentconnect.acp.process import QUICK, STDERR_BYTES, STDERR_LINES
+from agentconnect.acp.process import STDERR_BYTES, STDERR_LINES
 
 PYTHON = [sys.executable, "-c"]
 
