@@ -476,3 +476,50 @@ async def test_flood_of_chunks_costs_no_room_op(autojump_clock: Clock, world: Wo
     await run_tasks(world, script, task())
     assert world.results["t1"].startswith("x" * 50_000)
     assert len(world.did("edit")) <= 2
+
+
+async def test_a_task_that_ends_the_worker_each_time_is_given_up_aloud(
+    autojump_clock: Clock, world: World
+) -> None:
+    """Three runs took the process with them: the agent is not asked again, and the room reads why.
+
+    Two are not enough for that.
+    """
+    world.texts["$old"] = PLACEHOLDER
+    world.progress_of[T1] = Progress(placeholder="$old", starts=3)
+    adapter = await run_tasks(world, says("no"), task())
+    assert adapter.entered == []
+    assert "3 times" in world.texts["$old"]
+    assert world.results["t1"].startswith("[REPLIED]")
+    world.progress_of[TaskId("t2")] = Progress(starts=2)
+    adapter = await run_tasks(world, says("yes"), task(2))
+    assert ["hello"] == adapter.prompts
+
+
+async def test_an_owed_placeholder_is_recorded_before_the_answer_and_until_it_is_paid(
+    autojump_clock: Clock, world: World
+) -> None:
+    """The answer goes out as the result; a restart in between would still know the old message."""
+    world.edit_outcomes = [OpResult(ok=False, status=500)] * 8
+    async with open_desk(world, FakeAdapter(says("the answer"))) as desk:
+        desk.submit(task())
+        await desk.wait_idle()
+        with trio.fail_after(900):
+            while world.debts:
+                await trio.sleep(1)
+    kinds = [op.what for op in world.ops if op.what in ("owes", "result", "paid")]
+    assert ["owes", "result", "paid"] == kinds
+    assert world.debts == {}
+
+
+async def test_a_stop_leaves_the_debt_for_the_next_start(
+    autojump_clock: Clock, world: World
+) -> None:
+    """The reporter is given up; what its message is owed stays on record."""
+    world.edit_outcomes = [OpResult(ok=False, status=500)] * 500
+    async with open_desk(world, FakeAdapter(says("the answer"))) as desk:
+        desk.submit(task())
+        await desk.wait_idle()
+        await desk.stop(1.0)
+    assert list(world.debts) == ["$e1"]
+    assert "follows below" in world.debts["$e1"][1]
