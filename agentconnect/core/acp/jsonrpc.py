@@ -159,7 +159,7 @@ def error_of(raw: bytes | Raw) -> AgentError:
 def detail_of(error: AgentError) -> str:
     """What a person can use of an error: its message and the telling part of ``data``."""
     extra = _telling(error.data, depth=0)
-    message = error.message.strip()
+    message = _telling(error.message, depth=0)  # gemini's message is JSON text itself
     if not extra or extra in message:
         return message
     return extra if message in extra else f"{message}: {extra}"

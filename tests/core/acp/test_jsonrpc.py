@@ -100,6 +100,13 @@ def test_the_useful_part_of_an_error(data: object, words: str) -> None:
     assert words == jsonrpc.detail_of(AgentError(-32603, "Internal error", data))
 
 
+def test_a_message_that_is_json_is_read_too() -> None:
+    """gemini puts the service's whole answer there."""
+    message = '{"type":"error","error":{"code":400,"message":"bad thing"}}'
+    assert "bad thing" == jsonrpc.detail_of(AgentError(400, message))
+    assert "{broken" == jsonrpc.detail_of(AgentError(400, "{broken"))
+
+
 @pytest.mark.parametrize("raw", [b'"text"', b"7", b'{"code":"x","message":5}', b"null"])
 def test_a_misshapen_error_is_still_an_error(raw: bytes) -> None:
     """Whatever the error member holds, there is a code and a message."""
