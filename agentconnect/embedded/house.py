@@ -4,6 +4,7 @@ The HTTP modules (:mod:`wire`, :mod:`pageapi`, :mod:`sse`) translate requests in
 nothing here knows HTTP.
 """
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -20,8 +21,11 @@ from agentconnect.embedded.records import Kind, Media, Message
 from agentconnect.embedded.store import DATABASE, Store, Tx
 from agentconnect.embedded.timing import Timing
 
+_log = logging.getLogger("agentconnect.embedded")
 T = TypeVar("T")
 _REREAD_S = 1.0
+_ANSWER_TASKS = 2_000
+_ANSWER_CHARS = 4_000_000  # of text, some four bytes each: a client reads 32 MiB at most
 
 
 class House:
@@ -37,6 +41,7 @@ class House:
         self.timing = timing
         self.extras = extras
         self.ended = trio.Event()
+        self._crowded: dict[str, float] = {}  # when polls of one bearer last overlapped
         self._leases = True  # whether any task may be leased: an idle relay reads nothing
         self.faults = faults
         self.bells = Bells()
@@ -50,10 +55,13 @@ class House:
         self._hold = Hold(state_dir / "relay.lock")
         try:
             self.shelf = media.Shelf(state_dir / "media")
-            self.store = Store(state_dir / DATABASE, self.now, self.bells.ring)
+            self.store = Store(state_dir / DATABASE, self.now, self._committed)
         except BaseException:
             self._hold.release()
             raise
+
+    def _committed(self, tx: Tx) -> None:
+        self.bells.ring(tx.woken, tx.changed, tx.ended)
 
     @property
     def domain(self) -> str:
@@ -63,6 +71,18 @@ class House:
     def page_url(self, link_token: str) -> str:
         """A person's own link; the secret stays in the fragment, which no server is sent."""
         return f"{self.origin}/#k={link_token}"
+
+    def crowded(self, agent_id: str, polls: int) -> None:
+        """Say once that a bearer is polled by several, and once that it no longer is."""
+        now = trio.current_time()
+        if polls > 1:
+            if agent_id not in self._crowded:
+                _log.warning("several polls are open on one bearer: agent=%s", agent_id)
+            self._crowded[agent_id] = now
+        elif now - self._crowded.get(agent_id, now) > self.timing.visibility_s:
+            # two pollers that are served at once do not overlap for a moment: that is no change
+            del self._crowded[agent_id]
+            _log.warning("one poll at a time again on the bearer: agent=%s", agent_id)
 
     def now(self) -> float:
         """The relay's clock, with a test's skew."""
@@ -140,29 +160,39 @@ class House:
             tasks.sweep(tx, agent, self.presence.alive(agent, tx.now), self.timing)
 
     async def prune(self) -> None:
-        """Forget what is past its window; called by a timer, seldom."""
+        """Forget what is past its window, a little at a time; called by a timer, seldom."""
+        while await self.store.write(self._prune, durable=False):
+            await trio.lowlevel.checkpoint()
 
-        def unit(tx: Tx) -> None:
+    def _prune(self, tx: Tx) -> int:
+        newest = tx.number("SELECT value FROM counters WHERE name = 'seq'")
+        return (
             tasks.prune(tx, self.timing)
-            keys.prune(tx, self.timing)
-            tx.run("DELETE FROM events WHERE ts < ?", tx.now - self.timing.events_s)
-            newest = tx.number("SELECT value FROM counters WHERE name = 'seq'")
-            tx.run("DELETE FROM events WHERE seq <= ?", newest - self.timing.events_max)
-
-        await self.store.write(unit)
+            + keys.prune(tx, self.timing)
+            + rooms.prune_log(tx, tx.now - self.timing.events_s, newest - self.timing.events_max)
+        )
 
     async def take(self, agent_id: str, *, alive: bool) -> list[tasks.Served]:
-        """Lease everything that waits for an agent; ``alive``: it was there before this call."""
+        """Lease what waits for an agent; ``alive``: it was there before this call.
 
-        def unit(tx: Tx) -> list[tasks.Served]:
-            tasks.sweep(tx, agent_id, alive, self.timing)
-            served = tasks.serve(tx, agent_id, self.timing, self._marker)
-            tx.woken.discard(agent_id)
-            return served
-
-        served = await self.store.write(unit, durable=False)
+        What one answer cannot hold waits for the next poll.
+        """
+        served: list[tasks.Served] = []
+        chars = 0
+        while len(served) < _ANSWER_TASKS and chars < _ANSWER_CHARS:
+            more = await self.store.write(lambda tx: self._take(tx, agent_id, alive), durable=False)
+            served += more
+            chars += sum(len(item.task) for item in more)
+            if len(more) < tasks.SLICE:
+                break
+            await trio.lowlevel.checkpoint()
         self._leases = self._leases or bool(served)
         return served
+
+    def _take(self, tx: Tx, agent_id: str, alive: bool) -> list[tasks.Served]:
+        tasks.sweep(tx, agent_id, alive, self.timing)
+        tx.woken.discard(agent_id)
+        return tasks.serve(tx, agent_id, self.timing, self._marker)
 
     def _marker(self, found: Media) -> str:
         return media.marker(found, self.base, self.domain)

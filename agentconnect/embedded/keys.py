@@ -15,6 +15,7 @@ from agentconnect.embedded.store import Tx
 from agentconnect.embedded.timing import Timing
 
 ROUTES = ("POST /v1/rooms/{room}/messages", "POST /v1/rooms/{room}/media")
+_SLICE = 200
 _KEY = re.compile(r"[0-9a-f]{64}")
 
 
@@ -102,9 +103,14 @@ def keep(
     )
 
 
-def prune(tx: Tx, timing: Timing) -> None:
-    """Forget keys whose life is over."""
-    tx.run("DELETE FROM post_keys WHERE created <= ?", tx.now - timing.key_ttl_s)
+def prune(tx: Tx, timing: Timing) -> int:
+    """Forget some keys whose life is over."""
+    return tx.run(
+        "DELETE FROM post_keys WHERE (user_id, key) IN "
+        "(SELECT user_id, key FROM post_keys WHERE created <= ? LIMIT ?)",
+        tx.now - timing.key_ttl_s,
+        _SLICE,
+    )
 
 
 def capabilities(timing: Timing) -> dict[str, object]:

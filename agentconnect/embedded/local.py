@@ -149,7 +149,7 @@ class EmbeddedRelay:
         """Wait until every task of a message has ended; what the room reads as its answer."""
         house = self._house
         while True:
-            bell = house.bells.of_changes()
+            bell = house.bells.of_ends()
             found = await house.store.read(lambda tx: tasks.of_source(tx, event_id))
             if found and all(row.state in (State.DONE, State.DEAD) for row in found):
                 return "\n\n".join(row.answer for row in found if row.answer)
@@ -157,7 +157,7 @@ class EmbeddedRelay:
 
     async def messages(self, room_id: str) -> list[Message]:
         """Every message of a room, oldest first."""
-        return await self._house.store.read(lambda tx: rooms.page(tx, room_id, 2**62, 1_000_000))
+        return await self._house.store.browse(lambda tx: rooms.page(tx, room_id, 2**62, 1_000_000))
 
     async def reactions(self, event_id: str) -> list[tuple[str, str]]:
         """The reactions on a message, as (key, sender)."""
@@ -210,7 +210,7 @@ async def add_agent_beside(state_dir: Path, base: str, name: str) -> tuple[str, 
     Raises:
         StoreUnreadableError: there is no database that can be read.
     """
-    store = Store(state_dir / DATABASE, time.time, lambda woken, changed: None, must_exist=True)
+    store = Store(state_dir / DATABASE, time.time, lambda tx: None, must_exist=True)
     try:
         domain = await store.read(lambda tx: tx.text("SELECT value FROM facts WHERE name='domain'"))
         store.domain = domain

@@ -133,7 +133,7 @@ async def state(house: House, me: User, _request: Request) -> Response:
     """``GET /page/state``."""
     now = house.now()
     online = lambda user_id: house.presence.online(user_id, now)  # noqa: E731 - one expression
-    return answer(await house.store.read(lambda tx: view.state(tx, me, online)))
+    return answer(await house.store.browse(lambda tx: view.state(tx, me, online)))
 
 
 def need(tx: Tx, room_id: str, me: User) -> Room:
@@ -160,7 +160,7 @@ async def history(house: House, me: User, request: Request) -> Response:
         more = len(found) > limit
         return {"messages": view.messages(tx, found[1:] if more else found), "more": more}
 
-    return answer(await house.store.read(unit))
+    return answer(await house.store.browse(unit))
 
 
 def _number(request: Request, name: str, default: int) -> int:

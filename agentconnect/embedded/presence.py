@@ -15,31 +15,46 @@ class Bells:
     """One bell per agent with waiting pollers, and one for every open event stream."""
 
     def __init__(self) -> None:
-        self._rung: defaultdict[str, trio.Event] = defaultdict(trio.Event)
+        self._pollers: defaultdict[str, set[trio.Event]] = defaultdict(set)
         self._changed = trio.Event()
+        self._ended = trio.Event()
         self.stopping = False
 
-    def ring(self, agents: Iterable[str], changed: bool) -> None:
-        """Wake the pollers of these agents and, after a change, every stream."""
+    def ring(self, agents: Iterable[str], changed: bool, ended: bool = False) -> None:
+        """Wake the pollers of these agents, after a change every stream, and who awaits an end."""
         for agent in agents:
-            if agent in self._rung:
-                self._rung.pop(agent).set()
+            for bell in self._pollers.pop(agent, ()):
+                bell.set()
         if changed:
             self._changed.set()
             self._changed = trio.Event()
+        if ended:
+            self._ended.set()
+            self._ended = trio.Event()
 
-    def of_agent(self, agent_id: str) -> trio.Event:
-        """Set when a task waits for the agent. Take it before looking, so nothing is missed."""
-        return self._rung[agent_id] if not self.stopping else _set()
+    def hang(self, agent_id: str, bell: trio.Event) -> None:
+        """Have a poller's bell rung when a task waits. Hang it before looking, to miss nothing."""
+        if self.stopping:
+            bell.set()
+        else:
+            self._pollers[agent_id].add(bell)
+
+    def take_down(self, agent_id: str, bell: trio.Event) -> None:
+        """The poller no longer waits."""
+        self._pollers[agent_id].discard(bell)
 
     def of_changes(self) -> trio.Event:
         """Set at the next change of any room. Take it before looking."""
         return self._changed if not self.stopping else _set()
 
+    def of_ends(self) -> trio.Event:
+        """Set when some task comes to its end. Take it before looking."""
+        return self._ended if not self.stopping else _set()
+
     def stop(self) -> None:
         """Wake everybody for good."""
         self.stopping = True
-        self.ring(list(self._rung), changed=True)
+        self.ring(list(self._pollers), changed=True, ended=True)
 
 
 class Presence:

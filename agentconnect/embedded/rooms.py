@@ -12,6 +12,7 @@ _MESSAGE = """SELECT m.event_id, m.room_id, m.seq, m.sender, u.name AS sender_na
     m.body, m.reply_to, m.media_id, m.edited, m.redacted, m.task_id, m.placeholder,
     CASE WHEN t.state IN ('queued', 'leased') THEN 1 ELSE 0 END AS pending
     FROM messages m JOIN users u ON u.user_id = m.sender LEFT JOIN tasks t ON t.id = m.task_id"""
+_SLICE = 500
 _ROOM = "SELECT r.room_id, r.name, r.kind, r.sensitive FROM rooms r"
 
 
@@ -32,6 +33,17 @@ def log(
         tx.now,
     )
     return seq
+
+
+def prune_log(tx: Tx, before: float, up_to: int) -> int:
+    """Forget some of the oldest lines of the log: from before a time, or up to a number."""
+    return tx.run(
+        "DELETE FROM events WHERE seq IN "
+        "(SELECT seq FROM events WHERE ts < ? OR seq <= ? ORDER BY seq LIMIT ?)",
+        before,
+        up_to,
+        _SLICE,
+    )
 
 
 def create(tx: Tx, name: str, creator: str, *, kind: str = "room") -> Room:
@@ -203,21 +215,16 @@ def touched(tx: Tx, event_id: str) -> None:
 
 def react(tx: Tx, room_id: str, event_id: str, key: str, sender: str) -> None:
     """Add a reaction; the same one twice is one."""
-    if tx.number(
-        "SELECT COUNT(*) FROM reactions WHERE event_id = ? AND key = ? AND sender = ?",
+    # it follows the newest line of the log, and its own line follows that
+    new = tx.run(
+        "INSERT INTO reactions (event_id, key, sender, seq) VALUES (?, ?, ?, "
+        "(SELECT value + 1 FROM counters WHERE name = 'seq')) ON CONFLICT DO NOTHING",
         event_id,
         key,
         sender,
-    ):
-        return
-    seq = log(tx, room_id, "react", event_id=event_id, sender=sender)
-    tx.run(
-        "INSERT INTO reactions (event_id, key, sender, seq) VALUES (?, ?, ?, ?)",
-        event_id,
-        key,
-        sender,
-        seq,
     )
+    if new:
+        log(tx, room_id, "react", event_id=event_id, sender=sender)
 
 
 def reactions(tx: Tx, event_id: str) -> list[tuple[str, str]]:

@@ -61,8 +61,12 @@ _TABLES = (
 )
 
 
-def open_database(path: Path, *, must_exist: bool = False) -> sqlite3.Connection:
+def open_database(
+    path: Path, *, must_exist: bool = False, checked: bool = False
+) -> sqlite3.Connection:
     """Open the relay's database, creating it only where there is none.
+
+    ``checked``: this process has looked through it already.
 
     Raises:
         StoreUnreadableError: the file is there and is not a whole database of this version.
@@ -70,7 +74,7 @@ def open_database(path: Path, *, must_exist: bool = False) -> sqlite3.Connection
     try:
         if not must_exist and not path.exists():
             _create(path)
-        return _open(path)
+        return _open(path, checked=checked)
     except (sqlite3.Error, OSError) as error:
         raise StoreUnreadableError(f"the relay's database {path.name} cannot be read") from error
 
@@ -100,18 +104,20 @@ def _create(path: Path) -> None:
         os.close(folder)
 
 
-def _open(path: Path) -> sqlite3.Connection:
+def _open(path: Path, *, checked: bool) -> sqlite3.Connection:
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode=rw",
         uri=True,
         isolation_level=None,
         check_same_thread=False,
+        cached_statements=512,
     )
     try:
-        _check(connection, path.name)
+        if not checked:
+            _check(connection, path.name)
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
-        connection.execute("PRAGMA busy_timeout=2000")
+        connection.execute("PRAGMA busy_timeout=0")
         connection.row_factory = sqlite3.Row
     except BaseException:
         connection.close()

@@ -124,6 +124,7 @@ async def _timers(house: House) -> None:
             await house.ended.wait()
         try:
             await house.sweep()
+            await house.store.tidy()
             if trio.current_time() - pruned >= _PRUNE_S:
                 await house.prune()
                 pruned = trio.current_time()

@@ -131,7 +131,7 @@ class PageEvents:
         known: dict[str, bool] | None = None
         while not house.bells.stopping:
             bell = house.bells.of_changes()
-            batch, present = await house.store.read(
+            batch, present = await house.store.browse(
                 partial(_page_step, user_id=user_id, cursor=cursor)
             )
             cursor = batch.cursor
@@ -182,7 +182,7 @@ class WorkerEvents:
         house = self._house
         while not house.bells.stopping:
             bell = house.bells.of_changes()
-            batch = await house.store.read(partial(worker_batch, user_id=agent_id, cursor=cursor))
+            batch = await house.store.browse(partial(worker_batch, user_id=agent_id, cursor=cursor))
             cursor = batch.cursor
             if batch.frames:
                 await write(b"".join(batch.frames))

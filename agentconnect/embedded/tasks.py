@@ -66,13 +66,16 @@ class _Source(msgspec.Struct, frozen=True, kw_only=True):
     file_name: str
     mime: str
     size: int
+    attempt: int
+    greeted: bool
 
 
 _SOURCES = """SELECT t.id, t.body, t.room_id, t.source, t.agent_id, m.sender,
     u.name AS sender_name, m.ts, m.reply_to, r.name AS room_name, r.sensitive, a.owner_id,
     COALESCE(tr.level, '') AS trust, mem.tier AS member_tier,
     COALESCE(rm.sender, '') AS reply_to_sender, COALESCE(f.media_id, '') AS media_id,
-    COALESCE(f.name, '') AS file_name, COALESCE(f.mime, '') AS mime, COALESCE(f.size, 0) AS size
+    COALESCE(f.name, '') AS file_name, COALESCE(f.mime, '') AS mime, COALESCE(f.size, 0) AS size,
+    t.attempt, t.greeted
     FROM tasks t JOIN messages m ON m.event_id = t.source JOIN users u ON u.user_id = m.sender
     JOIN rooms r ON r.room_id = t.room_id JOIN users a ON a.user_id = t.agent_id
     LEFT JOIN trust tr ON tr.owner_id = a.owner_id AND tr.user_id = m.sender
@@ -81,7 +84,8 @@ _SOURCES = """SELECT t.id, t.body, t.room_id, t.source, t.agent_id, m.sender,
     LEFT JOIN media f ON f.media_id = m.media_id
     WHERE t.agent_id = ? AND t.state = 'queued' ORDER BY t.seq LIMIT ?"""
 
-BATCH = 500
+SLICE = 50
+"""Tasks handled in one unit of work, which others wait for."""
 
 
 def task(tx: Tx, agent_id: str, task_id: str) -> TaskRow | None:
@@ -116,14 +120,10 @@ def serve(tx: Tx, agent_id: str, timing: Timing, marker_of: Callable[[Media], st
     """Lease everything that waits for an identity. ``marker_of`` writes a file's marker out."""
     served = []
     crowds: dict[str, tuple[str, ...]] = {}
-    for source in tx.all(_Source, _SOURCES, agent_id, BATCH):
-        lease = leases.serve(_lease_of(tx, source.id), tx.now, ids.lease_id(), timing)
-        _keep(tx, source.id, lease)
-        tx.run(
-            "UPDATE tasks SET served_seq = (SELECT value FROM counters WHERE name = 'seq') "
-            "WHERE id = ?",
-            source.id,
-        )
+    for source in tx.all(_Source, _SOURCES, agent_id, SLICE):
+        before = Lease(attempt=source.attempt, greeted=source.greeted)
+        lease = leases.serve(before, tx.now, ids.lease_id(), timing)
+        _lease(tx, source.id, lease)
         if source.room_id not in crowds:
             crowds[source.room_id] = tuple(m.user_id for m in rooms.members(tx, source.room_id))
         served.append(_envelope(source, lease, crowds[source.room_id], _body(source, marker_of)))
@@ -196,9 +196,10 @@ def sweep(tx: Tx, agent_id: str, alive: bool, timing: Timing) -> None:
     """Let the lapsed leases of one identity go on, go back or die."""
     lapsed = tx.all(
         TaskRow,
-        f"{_TASK} WHERE agent_id = ? AND state = 'leased' AND until <= ?",
+        f"{_TASK} WHERE agent_id = ? AND state = 'leased' AND until <= ? LIMIT ?",
         agent_id,
         tx.now,
+        SLICE,
     )
     for row in lapsed:
         after = leases.lapse(_of_row(row), tx.now, alive, timing)
@@ -224,7 +225,7 @@ def close(tx: Tx, row: TaskRow, state: State, answer: str, *, rejected: bool = F
     )
     for event_id in tx.texts("SELECT event_id FROM messages WHERE task_id = ?", row.id):
         rooms.touched(tx, event_id)
-    tx.changed = True
+    tx.changed = tx.ended = True
 
 
 def notice(tx: Tx, row: TaskRow, line: str) -> str:
@@ -266,14 +267,15 @@ def abandon(tx: Tx, agent_id: str) -> None:
         notice(tx, row, line)
 
 
-def prune(tx: Tx, timing: Timing) -> None:
-    """Forget tasks that ended before the window, keeping at least the newest ``done_min``."""
-    tx.run(
-        "DELETE FROM tasks WHERE state IN ('done', 'dead') AND finished < ? AND finished < "
-        "(SELECT finished FROM tasks WHERE state IN ('done', 'dead') "
-        "ORDER BY finished DESC LIMIT 1 OFFSET ?)",
+def prune(tx: Tx, timing: Timing) -> int:
+    """Forget some tasks that ended before the window, keeping at least the newest ``done_min``."""
+    return tx.run(
+        "DELETE FROM tasks WHERE id IN (SELECT id FROM tasks WHERE state IN ('done', 'dead') "
+        "AND finished < ? AND finished < (SELECT finished FROM tasks "
+        "WHERE state IN ('done', 'dead') ORDER BY finished DESC LIMIT 1 OFFSET ?) LIMIT ?)",
         tx.now - timing.done_window_s,
         timing.done_min - 1,
+        SLICE,
     )
 
 
@@ -308,6 +310,17 @@ def _of_row(row: TaskRow) -> Lease:
         attempt=row.attempt,
         lease_id=row.lease_id,
         greeted=row.greeted,
+    )
+
+
+def _lease(tx: Tx, task_id: str, lease: Lease) -> None:
+    tx.run(
+        "UPDATE tasks SET state = 'leased', until = ?, acked = 0, extended = 0, attempt = ?, "
+        "lease_id = ?, served_seq = (SELECT value FROM counters WHERE name = 'seq') WHERE id = ?",
+        lease.until,
+        lease.attempt,
+        lease.lease_id,
+        task_id,
     )
 
 

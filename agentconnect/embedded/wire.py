@@ -24,6 +24,7 @@ from agentconnect.embedded.bodies import (
     refused,
 )
 from agentconnect.embedded.house import House
+from agentconnect.embedded.http1 import Gone, Message, Receive, Send
 from agentconnect.embedded.leases import Ack
 from agentconnect.embedded.routes import Route
 from agentconnect.embedded.store import Tx
@@ -132,6 +133,22 @@ async def fetch(house: House, agent_id: str, request: Request) -> Response:
     return Response(data, headers=headers, media_type=found.mime)
 
 
+class Caller:
+    """The client of a poll: whether it is gone, and what wakes the poll."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self.gone = False
+        self.bell = trio.Event()
+
+    async def watch(self) -> None:
+        """Follow the connection until it ends."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self.gone = True
+        self.bell.set()
+
+
 class Poll:
     """``GET /v1/tasks``: held open until a task waits or the time is up.
 
@@ -141,7 +158,7 @@ class Poll:
     def __init__(self, house: House) -> None:
         self._house = house
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         house, request = self._house, Request(scope, receive)
         try:
             only_get(request)  # HEAD would take tasks and tell nobody
@@ -150,37 +167,38 @@ class Poll:
             await refused(refusal)(scope, receive, send)
             return
         wait_s = _wait_of(request.query_params.get("wait", ""), house.timing.wait_cap_s)
-        gone = trio.Event()
+        caller = Caller(receive)
         alive = house.presence.alive(agent_id, house.now())
         async with trio.open_nursery() as watch:
-            watch.start_soon(_until_gone, receive, gone)
+            watch.start_soon(caller.watch)
             with house.presence.polling(agent_id, house.now()) as others:
-                if others:
-                    _log.warning("another poll is open on this bearer: agent=%s", agent_id)
-                served = await self._wait(agent_id, wait_s, gone, alive)
+                house.crowded(agent_id, others + 1)
+                served = await self._wait(agent_id, wait_s, caller, alive)
             house.presence.polled(agent_id, house.now())
-            await self._send(agent_id, served, gone, send)
+            await self._send(agent_id, served, caller, send)
             watch.cancel_scope.cancel()
 
     async def _wait(
-        self, agent_id: str, wait_s: float, gone: trio.Event, alive: bool
+        self, agent_id: str, wait_s: float, caller: Caller, alive: bool
     ) -> list[tasks.Served]:
         house = self._house
-        deadline = trio.current_time() + wait_s
-        while not gone.is_set():
-            bell = house.bells.of_agent(agent_id)
-            served = await house.take(agent_id, alive=alive)
-            alive = True  # from here on this poll is the proof
-            if served or house.bells.stopping:
-                return served
-            with trio.move_on_at(deadline) as waiting:
-                await _first(bell, gone)
-            if waiting.cancelled_caught:
-                return []
+        with trio.move_on_after(wait_s):
+            while not caller.gone:
+                caller.bell = bell = trio.Event()
+                house.bells.hang(agent_id, bell)
+                try:
+                    with trio.CancelScope(shield=True):  # what is leased is told or given back
+                        served = await house.take(agent_id, alive=alive)
+                    alive = True  # from here on this poll is the proof
+                    if served or house.bells.stopping:
+                        return served
+                    await bell.wait()
+                finally:
+                    house.bells.take_down(agent_id, bell)
         return []
 
     async def _send(
-        self, agent_id: str, served: list[tasks.Served], gone: trio.Event, send: Any
+        self, agent_id: str, served: list[tasks.Served], caller: Caller, send: Send
     ) -> None:
         body = msgspec.json.encode({"tasks": served})
         headers = [
@@ -188,14 +206,20 @@ class Poll:
             (b"cache-control", b"no-store"),
             (b"content-length", str(len(body)).encode()),
         ]
-        if not gone.is_set():
-            await send({"type": "http.response.start", "status": 200, "headers": headers})
-            await send({"type": "http.response.body", "body": body, "more_body": True})
-            await trio.lowlevel.checkpoint()
-        if gone.is_set() and served:
-            await self._house.store.write(lambda tx: tasks.release(tx, agent_id, served))
-            return
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        try:
+            if not caller.gone:
+                await send({"type": "http.response.start", "status": 200, "headers": headers})
+                await send({"type": "http.response.body", "body": body, "more_body": True})
+                await trio.lowlevel.checkpoint()
+        except (Gone, trio.Cancelled):
+            caller.gone = True
+            raise
+        finally:
+            if caller.gone and served:
+                with trio.CancelScope(shield=True):
+                    await self._house.store.write(lambda tx: tasks.release(tx, agent_id, served))
+        if not caller.gone:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 def only_get(request: Request) -> None:
@@ -206,23 +230,6 @@ def only_get(request: Request) -> None:
     """
     if request.method != "GET":
         raise Refusal(405, "This is not how it is asked.")
-
-
-async def _until_gone(receive: Any, gone: trio.Event) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    gone.set()
-
-
-async def _first(one: trio.Event, other: trio.Event) -> None:
-    async with trio.open_nursery() as race:
-
-        async def wait(event: trio.Event) -> None:
-            await event.wait()
-            race.cancel_scope.cancel()
-
-        race.start_soon(wait, one)
-        race.start_soon(wait, other)
 
 
 def _wait_of(value: str, cap_s: float) -> float:
