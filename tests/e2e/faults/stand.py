@@ -4,14 +4,16 @@ Cases are independent of each other, so a test may run several side by side (``t
 a case is waiting. Each claims what it says by the room's own messages and the agent's own log.
 """
 
+import sqlite3
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
 import trio
 
+from agentconnect.core.turns.wording import queued
 from agentconnect.embedded.faults import Fault, Faults
 from agentconnect.embedded.leases import State
 from agentconnect.embedded.records import Message
@@ -54,6 +56,7 @@ class Stand:
         self.folder = folder
         self.log = folder / "prompts.log"
         self.repo = folder / "repo"
+        self.journal = folder / "workspace" / "relay" / "default" / "journal.db"
         self.workers: list[Worker] = []
 
     def env(self, **settings: str) -> dict[str, str]:
@@ -108,8 +111,13 @@ class Stand:
         return [m for m in found if m.sender == self.relay.agent]
 
     async def texts(self, room: str = "") -> list[str]:
-        """The same, only the texts."""
-        return [m.body for m in await self.mine(room) if m.kind != "file"]
+        """The same, only the texts, without what was said to those who wait."""
+        found = [m.body for m in await self.mine(room) if m.kind != "file"]
+        return [body for body in found if body not in {queued(n) for n in range(40)}]
+
+    async def nothing_stuck(self) -> bool:
+        """No message of the room still says that the work goes on."""
+        return not any(text.startswith(PLACEHOLDER) for text in await self.texts())
 
     async def state_of(self, event_id: str) -> str:
         """The state of a message's task."""
@@ -125,13 +133,23 @@ class Stand:
         await until(is_closed, f"the end of {event_id}: {self.worker.output()}", limit_s)
 
     async def settled(self) -> None:
-        """The worker owes nothing any more, by its own account."""
+        """The worker owes nothing any more, by its journal and by its status."""
 
-        def nothing_owed() -> bool:
+        async def nothing_owed() -> bool:
+            if await trio.to_thread.run_sync(open_rows, self.journal):
+                return False
             owed = self.of_relay("pending_results"), self.of_relay("inflight")
             return self.worker.connected() and owed == (0, 0)
 
         await until(nothing_owed, f"a worker that owes nothing: {self.worker.output()}", LIMIT_S)
+
+
+def open_rows(journal: Path) -> int:
+    """How many tasks the journal on disk still owes something."""
+    with closing(sqlite3.connect(f"file:{journal}?mode=ro", uri=True)) as database:
+        query = "SELECT COUNT(*) FROM tasks WHERE state IN ('accepted', 'pending')"
+        (count,) = database.execute(query).fetchone()
+    return int(count)
 
 
 @asynccontextmanager
