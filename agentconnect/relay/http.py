@@ -18,6 +18,7 @@ import trio
 from agentconnect.core.errors import AuthRejectedError, InvariantError, RelayError
 from agentconnect.core.relay.cadence import retry_after_s
 from agentconnect.core.relay.credential import redact_url
+from agentconnect.relay.foreign import PublicResolver
 from agentconnect.relay.resolver import Resolver
 from agentconnect.relay.transport import REPEATABLE, Body, Transport, trust
 
@@ -28,6 +29,7 @@ POLL_ANSWER_BYTES = 32 * 1024 * 1024
 ANSWER_BYTES = 1024 * 1024
 ERROR_BYTES = 64 * 1024
 CONNECTIONS = 32
+FOREIGN_CONNECTIONS = 4
 CONNECT_S = 8.0
 
 
@@ -104,6 +106,7 @@ class Http:
         *,
         user_agent: str = USER_AGENT,
         on_unauthorized: Callable[[], None] = lambda: None,
+        foreign: Resolver | None = None,
     ) -> None:
         self.base = base
         self._bearer = bearer
@@ -114,11 +117,15 @@ class Http:
             tls()  # takes a while: better now than in a call
         self._polls = Transport(connections=2, tls=tls, resolver=resolver)
         self._calls = Transport(connections=CONNECTIONS, tls=tls, resolver=resolver)
+        self._foreign = Transport(
+            connections=FOREIGN_CONNECTIONS, tls=tls, resolver=foreign or PublicResolver()
+        )
 
     async def aclose(self) -> None:
         """Close all connections."""
         await self._polls.aclose()
         await self._calls.aclose()
+        await self._foreign.aclose()
 
     async def poll(self, wait_s: int, within_s: float) -> Answer:
         """One ``GET /v1/tasks``. Raises: RelayError, AuthRejectedError."""
@@ -130,13 +137,14 @@ class Http:
         return await self._bounded(self._polls, call)
 
     async def send(self, call: Call) -> Answer:
-        """Any other call.
+        """Any other call; one without the bearer only to public addresses.
 
         Raises: AuthRejectedError for 401 and 403 (a 401 under the bearer also asks for a look at
         the credential), RelayError for everything else but a 2xx.
         """
         try:
-            return await self._bounded(self._calls, call)
+            transport = self._calls if call.with_bearer else self._foreign
+            return await self._bounded(transport, call)
         except AuthRejectedError as error:
             if error.status == 401 and call.with_bearer:
                 self._on_unauthorized()

@@ -1,6 +1,7 @@
 """Files in: what a task's markers name, fetched beside the poll into our own folder.
 
-Nothing but the relay's own base is ever fetched (any member can write a marker), with bounds on
+Nothing but the relay's own base is fetched (any member can write a marker), and what the owner's
+list of origins names: that without the bearer, at public addresses only. With bounds on
 count, bytes and time, so a task is handed over with what could be had and a reason for the rest
 (relay-wire.md §12). Our names, our folder, deleted when the task is answered.
 """
@@ -14,7 +15,7 @@ from pathlib import Path
 import trio
 
 from agentconnect.core.errors import AuthRejectedError, RelayError
-from agentconnect.core.relay.media import clean_mime, on_disk, origin
+from agentconnect.core.relay.media import clean_mime, is_listed, on_disk, origin
 from agentconnect.core.task import Attachment, MediaMarker, Task, TaskId
 from agentconnect.relay.http import Call, Http
 
@@ -32,8 +33,9 @@ STALL_S, WITHIN_S = 30.0, 120.0
 class Media:
     """The fetcher and the folder."""
 
-    def __init__(self, http: Http, folder: Path) -> None:
+    def __init__(self, http: Http, folder: Path, origins: tuple[str, ...] = ()) -> None:
         self._http = http
+        self._origins = origins
         self._folder = folder
         self._slots = trio.CapacityLimiter(AT_ONCE)
         self._files: dict[TaskId, list[Path]] = {}
@@ -62,7 +64,8 @@ class Media:
         return tuple(done)
 
     async def _fetch_one(self, task_id: TaskId, marker: MediaMarker, left: int) -> Attachment:
-        if not origin(marker.url, self._http.base)[1]:
+        ours = origin(marker.url, self._http.base)[1]
+        if not ours and not is_listed(marker.url, self._origins):
             return _failed(marker, "unfetchable")
         call = Call(
             url=marker.url,
@@ -71,6 +74,7 @@ class Media:
             stall_s=STALL_S,
             answer_bytes=min(FILE_MAX_BYTES, left),
             overflow=True,
+            with_bearer=ours,
         )
         reason = ""
         for attempt in range(ATTEMPTS):
@@ -79,8 +83,9 @@ class Media:
             try:
                 async with self._slots:
                     answer = await self._http.send(call)
-            except AuthRejectedError:
-                return _failed(marker, "bearer refused")
+            except AuthRejectedError as error:
+                status = f"unreachable (HTTP {error.status})"
+                return _failed(marker, "bearer refused" if ours else status)
             except RelayError as error:
                 log.info("task %s: attachment: %s", task_id, error)
                 reason = f"unreachable (HTTP {error.status})" if error.status else "unreachable"

@@ -53,14 +53,12 @@ class Outbox:
         journal: Journal,
         *,
         changed: Callable[[], None],
-        retired: Callable[[TaskId], None] = lambda task_id: None,
         mono_now: Callable[[], float] = trio.current_time,
         unit: Callable[[], float] = random.random,
     ) -> None:
         self._http = http
         self._journal = journal
         self._changed = changed
-        self._retired = retired
         self._mono_now = mono_now
         self._unit = unit
         self._rooms: dict[str, dict[TaskId, _Owed]] = {}
@@ -157,7 +155,6 @@ class Outbox:
         known = self._journal.entry(owed.task_id)
         if not owed.echo or (known is not None and known.undelivered and not undelivered):
             self._journal.retire(owed.task_id, undelivered=undelivered)
-            self._retired(owed.task_id)
         self._drop(owed)
 
     async def _refused(self, owed: _Owed, error: RelayError) -> None:

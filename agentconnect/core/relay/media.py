@@ -5,8 +5,9 @@ bearer, and the name a fetched file gets on disk. Every attribute is a hint that
 room may have typed. Linear in the body's length (★2).
 """
 
+import ipaddress
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from urllib.parse import unquote_to_bytes, urlsplit
 
 import msgspec
@@ -24,6 +25,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 _URL_CHARS = re.compile(r"[\x21-\x5b\x5d-\x7e]+")  # visible ASCII without the backslash
 _NAME_CHARS = re.compile(r"[^A-Za-z0-9._-]")
 _NOT_ALNUM = re.compile(r"[^A-Za-z0-9]")
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _DEFAULT_PORT = {"http": 80, "https": 443}
 _EXTENSIONS = {
     "image/png": ".png",
@@ -126,6 +128,34 @@ def origin(url: object, base: object) -> tuple[bool, bool]:
     prefix = root.path.rstrip("/")
     below = parts.path == prefix or parts.path.startswith(prefix + "/")
     return True, below and "@" not in parts.netloc and _plain_path(parts.path)
+
+
+def is_listed(url: object, origins: Iterable[str]) -> bool:
+    """Whether ``url`` is of one of these origins (``scheme://host[:port]``), without user info."""
+    if not isinstance(url, str) or (theirs := _origin(url)) is None:
+        return False
+    return "@" not in urlsplit(url).netloc and any(_origin(each) == theirs for each in origins)
+
+
+def is_public(address: str) -> bool:
+    """Whether an IP address is one of the open network, whatever it is wrapped in (§12.4)."""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    if isinstance(found, ipaddress.IPv6Address):
+        inner = _inner_address(found)
+        if inner is not None:
+            return is_public(str(inner))
+    return found.is_global and not found.is_multicast
+
+
+def _inner_address(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    """The IPv4 address that a translating or tunnelling IPv6 address leads to."""
+    if address in _NAT64:
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    teredo = address.teredo[1] if address.teredo else None
+    return address.ipv4_mapped or address.sixtofour or teredo
 
 
 def on_disk(name: object, mime: object) -> tuple[str, str]:

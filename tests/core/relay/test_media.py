@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentconnect.core.relay import media
+from agentconnect.core.relay.media import is_listed, is_public
 
 _BASE = "https://gw.example/relay"
 _PIECES = st.sampled_from(
@@ -109,3 +110,42 @@ def test_half_a_character_in_a_marker_is_replaced() -> None:
     """Nothing unencodable is handed on."""
     (marker,) = media.strip_media("[ag2space-media: u\ud800 name=\udfff]")[1]
     assert (marker.url, marker.name) == ("u\ufffd", "\ufffd")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1", "10.0.0.1", "172.16.5.4", "192.168.1.1", "169.254.169.254", "100.64.0.1",
+        "0.0.0.0", "224.0.0.1", "255.255.255.255", "::1", "::", "fe80::1", "fe80::1%eth0",
+        "fc00::1", "ff02::1", "::ffff:127.0.0.1", "::ffff:169.254.169.254", "64:ff9b::7f00:1",
+        "2002:7f00:1::", "2001:0:53aa:64c::80ff:fffe", "localhost", "", "not an address",
+    ],
+)  # fmt: skip
+def test_no_inner_address_is_public(address: str) -> None:
+    """Loopback, private, link-local and metadata addresses, in every wrapping (★4c)."""
+    assert not is_public(address)
+
+
+@pytest.mark.parametrize("address", ["8.8.8.8", "2606:4700::1111", "64:ff9b::808:808"])
+def test_an_address_of_the_open_network_is_public(address: str) -> None:
+    """What an owner lists can be fetched."""
+    assert is_public(address)
+
+
+def test_only_listed_origins_are_fetched_besides_the_relay() -> None:
+    """Scheme, host and port must agree; a name that merely begins alike is another one."""
+    origins = ("https://files.example", "http://h:8080")
+    for url in ("https://files.example/a", "https://FILES.example:443/b?c", "http://h:8080/"):
+        assert is_listed(url, origins)
+    for url in (
+        "http://files.example/a",
+        "https://files.example.evil/a",
+        "https://files.example@evil/a",
+        "https://user@files.example/a",
+        "https://files.example:444/a",
+        "http://h/",
+        "https://files.example\\@evil/",
+        "",
+    ):
+        assert not is_listed(url, origins)
+    assert not is_listed("https://files.example/a", ())
