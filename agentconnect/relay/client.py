@@ -57,7 +57,6 @@ class RelayConfig(msgspec.Struct, frozen=True, kw_only=True):
     claims_dir: Path | None = None
     media_dir: Path
     media_origins: tuple[str, ...] = ()
-    pictures_dir: Path | None = None
     egress_roots: tuple[str, ...] = ()
     egress_limit: int = LIMIT_BYTES
     private_folders: tuple[str, ...] = ()
@@ -103,7 +102,6 @@ class Relay:
         self._acks = Acks(self._http, wanted=self._in_flight, changed=touch)
         self._outbox = Outbox(self._http, journal, changed=touch)
         self._media = Media(self._http, config.media_dir, config.media_origins)
-        self._pictures = Pictures(config.pictures_dir)
         self._capabilities = Capabilities(self._http, journal.worker_id)
         self._heartbeat = Heartbeat(
             self._http,
