@@ -144,6 +144,7 @@ def _relay_config(
         claims_dir=Path(expand_home(CLAIMS, loaded.environment)),
         media_dir=where.media,
         media_origins=settings.media_origins,
+        pictures_dir=where.inline,
         egress_roots=(cwd, *settings.egress_roots),
         private_folders=(str(settings.workspace),),
         private_files=(str(loaded.config_file),) if loaded.config_file else (),

@@ -31,3 +31,5 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     answer: str = ""
     answered: bool = False
     edited: bool = False
+    files: tuple[str, ...] = ()
+    """What the answer brings beside the files that its markers name."""

@@ -28,6 +28,7 @@ from agentconnect.relay.http import USER_AGENT, Http
 from agentconnect.relay.intake import HandOver, Intake
 from agentconnect.relay.media import Media
 from agentconnect.relay.outbox import Outbox
+from agentconnect.relay.pictures import Pictures
 from agentconnect.relay.poller import POLL_WAIT_S, Poller
 from agentconnect.relay.results import Results
 from agentconnect.relay.roomops import RoomOps
@@ -57,6 +58,7 @@ class RelayConfig(msgspec.Struct, frozen=True, kw_only=True):
     claims_dir: Path | None = None
     media_dir: Path
     media_origins: tuple[str, ...] = ()
+    pictures_dir: Path | None = None
     egress_roots: tuple[str, ...] = ()
     egress_limit: int = LIMIT_BYTES
     private_folders: tuple[str, ...] = ()
@@ -102,6 +104,7 @@ class Relay:
         self._acks = Acks(self._http, wanted=self._in_flight, changed=touch)
         self._outbox = Outbox(self._http, journal, changed=touch)
         self._media = Media(self._http, config.media_dir, config.media_origins)
+        self._pictures = Pictures(config.pictures_dir)
         self._capabilities = Capabilities(self._http, journal.worker_id)
         self._heartbeat = Heartbeat(
             self._http,
@@ -133,6 +136,7 @@ class Relay:
             self.rooms,
             self._capabilities,
             self._egress,
+            self._pictures,
             release=self._media.release,
         )
 
@@ -196,6 +200,8 @@ class Relay:
     async def _poll(self, beside: trio.Nursery, hand_over: HandOver) -> str:
         await self._poller.claim()
         await self._media.sweep()
+        owed = {entry.id for entry in self._journal.accepted()}
+        await self._pictures.sweep(owed.__contains__)
         beside.start_soon(self._capabilities.run)
         beside.start_soon(self._acks.run)
         beside.start_soon(self._strandings.run)

@@ -85,10 +85,14 @@ class Egress:
     def __delattr__(self, name: str) -> None:
         raise AttributeError("the list of roots is sealed")
 
-    def read(self, path: str, base_dir: str = "") -> Outgoing | Refusal:
-        """Judge and read one file. Never raises."""
+    def read(self, path: str, base_dir: str = "", *, own: str = "") -> Outgoing | Refusal:
+        """Judge and read one file. Never raises.
+
+        ``own`` is a folder of ours whose files belong to this one answer: a root for this call,
+        wherever it lies.
+        """
         try:
-            resolved, root = self._place(path, base_dir)
+            resolved, root = self._place(path, base_dir, _own(own))
             handle = _open_below(root, resolved)
             try:
                 self._judge(handle, resolved)
@@ -98,14 +102,14 @@ class Egress:
         except _Refused as refused:
             return refused.refusal
 
-    def _place(self, path: str, base_dir: str) -> tuple[str, str]:
+    def _place(self, path: str, base_dir: str, own: str) -> tuple[str, str]:
         """The resolved path and the root it lies below."""
         path = path.strip()
         if not path:
             raise _Refused("no_path")
         if "\0" in path:
             raise _Refused("not_a_path")
-        if not self._roots:
+        if not self._roots and not own:
             raise _Refused("no_roots")
         path = _home(path)
         if not path.startswith("/"):
@@ -117,6 +121,8 @@ class Egress:
             resolved = os.path.realpath(path)
         except (OSError, ValueError):
             raise _Refused("not_a_path") from None
+        if own and resolved.startswith(own + "/"):
+            return resolved, own
         for root in self._roots:
             if resolved.startswith(root + "/"):
                 self._check_private(resolved)
@@ -168,6 +174,12 @@ class _Refused(Exception):
     def __init__(self, code: str, *, size: int = 0, limit: int = 0) -> None:
         super().__init__(code)
         self.refusal = Refusal(code=code, size=size, limit=limit)
+
+
+def _own(folder: str) -> str:
+    """A folder by its place: a link in its stead leads nowhere."""
+    parent, _, name = folder.rpartition("/")
+    return f"{os.path.realpath(parent)}/{name}" if name else ""
 
 
 def _open_below(root: str, resolved: str) -> int:

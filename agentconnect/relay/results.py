@@ -8,7 +8,7 @@ lost response never shows it twice. Exactly one result per task; it is on disk b
 import base64
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 import trio
@@ -32,6 +32,7 @@ from agentconnect.relay.capabilities import Capabilities
 from agentconnect.relay.egress import Egress, Refusal
 from agentconnect.relay.http import to_json
 from agentconnect.relay.outbox import Outbox
+from agentconnect.relay.pictures import Pictures
 from agentconnect.relay.roomops import RoomOps
 from agentconnect.store.journal import Journal
 from agentconnect.store.rows import Upload
@@ -61,6 +62,7 @@ class Results:
         rooms: RoomOps,
         capabilities: Capabilities,
         egress: Egress,
+        pictures: Pictures,
         *,
         release: Callable[[TaskId], Awaitable[None]],
     ) -> None:
@@ -69,22 +71,30 @@ class Results:
         self._rooms = rooms
         self._capabilities = capabilities
         self._egress = egress
+        self._pictures = pictures
         self._release = release
 
     async def complete(
-        self, task: Task, body: str, *, base_dir: str, inspect: Inspect | None = None
+        self,
+        task: Task,
+        body: str,
+        *,
+        base_dir: str,
+        files: Sequence[str] = (),
+        inspect: Inspect | None = None,
     ) -> None:
         """Read markers, send the files they name, record the result; the outbox posts it.
 
+        ``files`` are further ones, by path, judged like those of markers; markers come first.
         ``inspect``: why an approved file (its name, its content) is not sent; ``""``: it is.
         Raises: InvariantError for a blank body (silence is ``[no-send]``); StoreUnreadableError
         where the result cannot be recorded: nothing was posted then.
         """
-        if not body.strip():
+        if not body.strip() and not files:
             raise InvariantError(f"task {task.id}: an answer must not be blank")
         if self._answered(task.id):
             return
-        planned = plan(replace_surrogates(body))
+        planned = plan(replace_surrogates(body), [replace_surrogates(path) for path in files])
         room = planned.parsed.redirect or task.room_id
         outcomes = [
             await self._send_file(task, room, action.value, base_dir, inspect)
@@ -117,11 +127,12 @@ class Results:
         await self._journal.record_result(task.id, text, room=task.room_id)
         self._outbox.post(task.id)
         await self._release(task.id)
+        await self._pictures.release(task.id)
 
     async def _send_file(
         self, task: Task, room: str, path: str, base_dir: str, inspect: Inspect | None
     ) -> FileOutcome:
-        file = await trio.to_thread.run_sync(self._approve, path, base_dir, inspect)
+        file = await trio.to_thread.run_sync(self._approve, task.id, path, base_dir, inspect)
         if isinstance(file, FileOutcome):
             return file
         earlier = self._earlier(task.id, file.path)
@@ -142,9 +153,11 @@ class Results:
         await self._journal.record_upload(task.id, sent)
         return FileOutcome(ok=True, filename=file.name)
 
-    def _approve(self, path: str, base_dir: str, inspect: Inspect | None) -> _File | FileOutcome:
+    def _approve(
+        self, task_id: TaskId, path: str, base_dir: str, inspect: Inspect | None
+    ) -> _File | FileOutcome:
         """Judge, read and wrap a file; blocking."""
-        found = self._egress.read(path, base_dir)
+        found = self._egress.read(path, base_dir, own=self._pictures.folder_of(task_id))
         if isinstance(found, Refusal):
             words = refusal_words(found.code, size=found.size, limit=found.limit)
             return FileOutcome(ok=False, reason=words)

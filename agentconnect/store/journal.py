@@ -28,6 +28,7 @@ DONE_WINDOW = 4096
 """Answered ids remembered, newest first out last: replays of about 500 have been seen."""
 
 _tasks = msgspec.json.Decoder(Task)
+_paths = msgspec.json.Decoder(tuple[str, ...])
 _ACCEPT = "INSERT INTO tasks (id, state, room, lease_id, ts, task) VALUES (?, ?, ?, ?, ?, ?)"
 
 log = logging.getLogger("agentconnect.store")
@@ -92,6 +93,7 @@ class Journal:
             answer=entry.answer or "",
             answered=entry.answer is not None,
             edited=entry.edited,
+            files=_paths.decode(entry.files) if entry.files else (),
         )
 
     def accepted(self) -> list[Entry]:
@@ -190,9 +192,11 @@ class Journal:
         self._set_later(task_id, prompted=True)
         await trio.lowlevel.checkpoint()
 
-    async def answered(self, task_id: TaskId, answer: str) -> None:
-        """The final text, before it is edited into the room."""
-        await self._set(task_id, answer=clean_outgoing(answer))
+    async def answered(self, task_id: TaskId, answer: str, files: Sequence[str] = ()) -> None:
+        """The final text, before it is edited into the room, and the files it brings by list."""
+        paths = [clean_outgoing(path) for path in files]
+        listed = msgspec.json.encode(paths).decode() if paths else ""
+        await self._set(task_id, answer=clean_outgoing(answer), files=listed)
 
     async def edited(self, task_id: TaskId) -> None:
         """The final edit is in the room.
@@ -245,7 +249,7 @@ class Journal:
                 (
                     "INSERT INTO tasks (id, state, room, ts, result) VALUES (?, ?, ?, ?, ?)"
                     " ON CONFLICT (id) DO UPDATE SET state = excluded.state, ts = excluded.ts,"
-                    " result = excluded.result, task = NULL, answer = NULL, error = '',"
+                    " result = excluded.result, task = NULL, answer = NULL, files = '', error = '',"
                     " undelivered = 0",
                     (task_id, State.PENDING, entry.room, entry.ts, entry.result),
                 )

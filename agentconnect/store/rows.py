@@ -14,14 +14,15 @@ from agentconnect.store.database import Database, Schema
 
 SCHEMA = Schema(
     application_id=0x4147434A,
-    version=2,
+    version=3,
     upgrades={
         1: """
         ALTER TABLE tasks ADD COLUMN starts INTEGER NOT NULL DEFAULT 0;
         CREATE TABLE debts (
             event_id TEXT PRIMARY KEY, room TEXT NOT NULL, text TEXT NOT NULL, ts REAL NOT NULL
         ) WITHOUT ROWID;
-        """
+        """,
+        2: "ALTER TABLE tasks ADD COLUMN files TEXT NOT NULL DEFAULT ''",
     },
     script="""
     CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -41,7 +42,8 @@ SCHEMA = Schema(
         answer TEXT,
         edited INTEGER NOT NULL DEFAULT 0,
         uploads TEXT NOT NULL DEFAULT '',
-        starts INTEGER NOT NULL DEFAULT 0
+        starts INTEGER NOT NULL DEFAULT 0,
+        files TEXT NOT NULL DEFAULT ''
     );
     CREATE TABLE debts (
         event_id TEXT PRIMARY KEY, room TEXT NOT NULL, text TEXT NOT NULL, ts REAL NOT NULL
@@ -52,7 +54,7 @@ SCHEMA = Schema(
 
 COLUMNS = (
     "id, state, room, lease_id, ts, result, error, undelivered, placeholder, prompted, answer,"
-    " edited, uploads, starts, task IS NOT NULL AS whole"
+    " edited, uploads, starts, files, task IS NOT NULL AS whole"
 )
 
 
@@ -70,7 +72,8 @@ class Entry(msgspec.Struct, kw_only=True):
     """A row as the memory holds it: everything but the task itself.
 
     ``whole``: the task is in the row, so it can be run. ``starts``: runs that ended with their
-    process. ``taken_up``: this run found it in the journal.
+    process. ``files``: JSON, those that the answer brings beside its markers. ``taken_up``: this
+    run found it in the journal.
     """
 
     id: TaskId
@@ -87,6 +90,7 @@ class Entry(msgspec.Struct, kw_only=True):
     edited: bool = False
     uploads: tuple[Upload, ...] = ()
     starts: int = 0
+    files: str = ""
     whole: bool = False
     taken_up: bool = False
 

@@ -34,7 +34,7 @@ class TaskRecord(Protocol):
     def progress(self, task_id: TaskId) -> Progress: ...
     async def placed(self, task_id: TaskId, event_id: str) -> None: ...
     async def prompted(self, task_id: TaskId) -> None: ...
-    async def answered(self, task_id: TaskId, answer: str) -> None: ...
+    async def answered(self, task_id: TaskId, answer: str, files: Sequence[str] = ()) -> None: ...
     async def edited(self, task_id: TaskId) -> None: ...
     async def owe(self, room: str, event_id: str, text: str) -> None: ...
     def paid(self, event_id: str) -> None: ...
@@ -44,12 +44,19 @@ class ResultPort(Protocol):
     """The way out of a task: exactly one of these per task, or neither at shutdown."""
 
     async def complete(
-        self, task: Task, body: str, *, base_dir: str, inspect: Inspect | None = None
+        self,
+        task: Task,
+        body: str,
+        *,
+        base_dir: str,
+        files: Sequence[str] = (),
+        inspect: Inspect | None = None,
     ) -> None:
         """Read markers, send the files they name, record the result durably; the outbox posts it.
 
-        A body that begins with ``[REPLIED]`` or ``[no-send]`` is posted verbatim. ``inspect`` says
-        of each approved file, by its name and content, why it is not sent (``""``: it is).
+        A body that begins with ``[REPLIED]`` or ``[no-send]`` is posted verbatim and brings no
+        file. ``files`` are paths of further ones. ``inspect`` says of each approved file, by its
+        name and content, why it is not sent (``""``: it is).
         """
         ...
 

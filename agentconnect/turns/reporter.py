@@ -77,6 +77,7 @@ class Reporter:
         self._compose = compose
         self._base_dir = base_dir
         self._inspect = inspect
+        self._files: tuple[str, ...] = ()  # what the ending brings beside its markers
         self._shown = shown
         self._inbox: deque[LadderEvent] = deque()
         self._wake = trio.Event()
@@ -177,12 +178,14 @@ class Reporter:
                 with self._dispensable("placed"):
                     await self._record.placed(task_id, event_id)
             case SaveAnswer(body=body):
-                await self._record.answered(task_id, body)
+                await self._record.answered(task_id, body, self._files)
             case SaveEdited():
                 with self._dispensable("edited"):
                     await self._record.edited(task_id)
             case Compose(unposted=unposted):
-                self._tell(Composed(ending=self._compose(unposted)))
+                ending = self._compose(unposted)
+                self._files = ending.files
+                self._tell(Composed(ending=ending))
             case Complete(body=body):
                 await self._complete(body)
 
@@ -221,7 +224,11 @@ class Reporter:
         self._handed_out = True
         try:
             await self._results.complete(
-                self._task, body, base_dir=self._base_dir, inspect=self._inspect
+                self._task,
+                body,
+                base_dir=self._base_dir,
+                files=self._files,
+                inspect=self._inspect,
             )
         except Exception:
             log.exception("task=%s the result could not be handed out", self._task.id)
@@ -235,6 +242,7 @@ class Reporter:
             return
         try:
             ending = self._compose(())
-            await self._complete(ending.body or ending.no_send)
+            self._files = ending.files
+            await self._complete(ending.body or ("" if ending.files else ending.no_send))
         except Exception:
             log.exception("task=%s is left to be served again", self._task.id)

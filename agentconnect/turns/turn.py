@@ -119,7 +119,7 @@ class Turn:
         self._done: Done | None = None
         self._quiet = False  # the answer itself says how the turn ended
         self._guard = guard_of(ticket, ports)
-        self._stored = ""  # an answer that an earlier run left
+        self._stored: Progress | None = None  # an answer that an earlier run left
         self._ended = trio.Event()
         self._late = 0
         self._deadline = Deadline(settings.turn_timeout_s, settings.cancel_grace_s)
@@ -154,8 +154,8 @@ class Turn:
         """
         task = self.ticket.task
         progress = self._ports.record.progress(task.id)
-        self._stored = progress.answer if progress.answered else ""
-        if progress.edited and progress.answered and await self._only_result(progress):
+        self._stored = progress if progress.answered else None
+        if progress.edited and self._stored and await self._only_result(progress):
             return "resumed"
         self._reporter.begin(placeholder=progress.placeholder, settled=bool(self._stored))
         self._on_reporter(self._reporter)
@@ -174,7 +174,7 @@ class Turn:
 
     async def _only_result(self, progress: Progress) -> bool:
         """The room has the answer already; only the result was not recorded."""
-        ending = answer.ending_of(self._stored, read(self._stored), no_send="[no-send]")
+        ending = _stored_ending(progress)
         if ending.kind is not answer.EndingKind.ANSWER or not progress.placeholder:
             return False
         body = f"[REPLIED]\n\n{ending.shown}"
@@ -313,11 +313,11 @@ class Turn:
 
     def _compose(self, unposted: tuple[str, ...]) -> Ending:
         if self._stored:
-            return answer.ending_of(self._stored, read(self._stored), no_send="[no-send]")
+            return _stored_ending(self._stored)
         done = self._known()
         said = guard(self._checked("The answer", self._transcript.answer(done)))
         marked = read(said)
-        files = answer.offered(self._transcript.files)
+        files = [item.path for item in self._transcript.files]
         ending = self._checked("The ending", answer.stop_text(done, quiet=self._quiet))
         summary = self._checked("The summary", self._transcript.summary())
         speaks = bool(marked.text.strip() or marked.files or marked.elsewhere)
@@ -331,11 +331,16 @@ class Turn:
             )
         body = answer.compose(
             answer="" if marked.silence else said,
-            files=files,
             marked=marked,
             unposted=unposted,
             ending=ending,
             summary=summary,
         )
         body = self._checked("The answer", body)
-        return answer.ending_of(body, read(body), no_send="[no-send]")
+        return answer.ending_of(body, read(body), no_send="[no-send]", files=files)
+
+
+def _stored_ending(progress: Progress) -> Ending:
+    """The ending of an answer that an earlier run recorded."""
+    body = progress.answer
+    return answer.ending_of(body, read(body), no_send="[no-send]", files=progress.files)

@@ -13,6 +13,7 @@ import msgspec
 from agentconnect.core.relay.envelope import error_code, is_wire_id
 from agentconnect.core.relay.markers import (
     Action,
+    Kind,
     Parsed,
     file_refusal_line,
     guard_agent_skip,
@@ -69,10 +70,15 @@ class ResultPayload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     error_code: str = ""
 
 
-def plan(body: str, *, max_files: int = MAX_FILES) -> Plan:
-    """Read the markers of an answer; the first ``max_files`` file markers are wanted."""
+def plan(body: str, offered: Sequence[str] = (), *, max_files: int = MAX_FILES) -> Plan:
+    """Read the markers of an answer; the first ``max_files`` files are wanted.
+
+    ``offered`` are paths of files that no marker names: they follow those of the markers, and a
+    body that begins with a skip marker brings none.
+    """
     parsed = parse(body)
-    files = parsed.files
+    more = () if parsed.skip else tuple(Action(Kind.ATTACH, path) for path in offered)
+    files = (*parsed.files, *more)
     return Plan(
         original=body,
         parsed=parsed,

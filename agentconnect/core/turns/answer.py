@@ -49,13 +49,17 @@ class EndingKind(StrEnum):
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
-    """How a turn leaves: ``body`` as a result, ``shown`` as an edit, ``no_send`` as neither."""
+    """How a turn leaves: ``body`` as a result, ``shown`` as an edit, ``no_send`` as neither.
+
+    ``files`` go with ``body`` and nothing else: an ending that has some is never edited in whole.
+    """
 
     kind: EndingKind
     body: str = ""
     shown: str = ""
     pointer: str = ""
     no_send: str = ""
+    files: tuple[str, ...] = ()
 
 
 class Step(msgspec.Struct, kw_only=True):
@@ -168,21 +172,6 @@ def joined(*parts: str) -> str:
     return "\n\n".join(part for part in parts if part.strip())
 
 
-def offered(files: Sequence[FileOffered]) -> str:
-    """The markers of the files an agent offered by event, one line each.
-
-    A path that the grammar cannot hold is refused by name instead of being cut.
-    """
-    lines = []
-    for item in files:
-        path = item.path
-        bad = any(mark in path for mark in "]\r\n\x00") or path != path.strip()
-        bad = bad or (path.startswith("<") and path.endswith(">")) or not path
-        name = item.name or path.rsplit("/", 1)[-1]
-        lines.append(wording.unsendable_file(name) if bad else f"[file: {path}]")
-    return "\n".join(lines)
-
-
 def stop_text(done: Done, *, quiet: bool = False) -> str:
     """The ending line: the note, else the reason's own; ``quiet`` where the answer says it."""
     if note := wording.inert(wording.clean(done.note).strip()):
@@ -191,27 +180,35 @@ def stop_text(done: Done, *, quiet: bool = False) -> str:
 
 
 def compose(
-    *, answer: str, files: str, marked: Marked, unposted: Sequence[str], ending: str, summary: str
+    *, answer: str, marked: Marked, unposted: Sequence[str], ending: str, summary: str
 ) -> str:
     """The body of a turn that answers. A redirect stays first: behind a notice it would not act,
     and a private answer would be posted in the asking room."""
     notices = joined(*unposted)
     if marked.elsewhere:
-        return joined(answer, files, notices, ending, summary)
-    return joined(files, notices, answer, ending, summary)
+        return joined(answer, notices, ending, summary)
+    return joined(notices, answer, ending, summary)
 
 
-def ending_of(body: str, whole: Marked, *, no_send: str) -> Ending:
-    """The row of an answer, from the verdict over its whole body."""
+def ending_of(body: str, whole: Marked, *, no_send: str, files: Sequence[str] = ()) -> Ending:
+    """The row of an answer, from the verdict over its whole body and what it brings beside it."""
+    count = whole.files + len(files)
     if whole.elsewhere:
         kind, pointer = EndingKind.ELSEWHERE, wording.pointer_elsewhere()
-    elif whole.files:
-        kind, pointer = EndingKind.FILES, wording.pointer_files(whole.files)
+    elif count:
+        kind, pointer = EndingKind.FILES, wording.pointer_files(count)
     elif whole.text.strip():
         kind, pointer = EndingKind.ANSWER, wording.pointer_long()
     else:
         return Ending(kind=EndingKind.NOTHING, no_send=no_send)
-    return Ending(kind=kind, body=body, shown=whole.text, pointer=pointer, no_send=no_send)
+    return Ending(
+        kind=kind,
+        body=body,
+        shown=whole.text,
+        pointer=pointer,
+        no_send=no_send,
+        files=tuple(files),
+    )
 
 
 def unanswered(

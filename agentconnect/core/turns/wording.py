@@ -205,12 +205,6 @@ def files_without_words(attachments: Sequence[Attachment]) -> str:
     return f"(Shared {noun} without a message: {labels})"
 
 
-def unsendable_file(name: str) -> str:
-    """A file whose path cannot be written as a marker."""
-    shown = one_line(clean(name), 160).replace("[", "(").replace("]", ")") or "an unnamed file"
-    return f"[attachment not sent: {shown} (its path holds a character that cannot be sent)]"
-
-
 # --- the result guard (worker.md §20.5)
 
 WITHHELD_STEP = "a step (its title is withheld)"

@@ -5,10 +5,12 @@ import pytest
 from agentconnect.core.task import Attachment
 from agentconnect.core.turns import wording
 from agentconnect.core.turns.answer import (
+    EndingKind,
+    Marked,
     Transcript,
+    ending_of,
     fits,
     joined,
-    offered,
     stop_text,
     trimmed,
     unanswered,
@@ -18,7 +20,6 @@ from agentconnect.core.turns.events import (
     BlockSuperseded,
     Done,
     Event,
-    FileOffered,
     MessageChunk,
     PermissionAsked,
     Plan,
@@ -110,12 +111,15 @@ def test_activity_is_the_latest_step() -> None:
     assert (200, 2) == (len(label), count)
 
 
-def test_offered_paths_that_cannot_be_named_are_refused() -> None:
-    """A path that the grammar would cut or take for prose is refused by name."""
-    lines = offered([FileOffered(path=p) for p in ("/a b", "/a]b", "<x>", "/a\nb", "", "/c ")])
-    assert "[file: /a b]" in lines
-    assert 1 == lines.count("[file:")
-    assert 5 == lines.count("attachment not sent")
+def test_files_beside_the_body_make_it_a_result() -> None:
+    """Files by list count with those of markers; no words at all are an ending too."""
+    marked = Marked(text="see", files=1)
+    both = ending_of("see [file: a]", marked, no_send="", files=["/a]b", "/c\nd"])
+    assert (EndingKind.FILES, ("/a]b", "/c\nd")) == (both.kind, both.files)
+    assert "3 files" in both.pointer
+    alone = ending_of("", Marked(text=""), no_send="", files=["/a"])
+    assert (EndingKind.FILES, "") == (alone.kind, alone.body)
+    assert EndingKind.NOTHING is ending_of("", Marked(text=""), no_send="").kind
 
 
 @pytest.mark.parametrize("reason", [reason for reason in Reason if reason != "completed"])

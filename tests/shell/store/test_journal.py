@@ -303,6 +303,7 @@ async def test_a_journal_of_the_version_before_is_brought_up(tmp_path: Path) -> 
         await journal.accept([task("a")])
     with sqlite3.connect(path) as connection:
         connection.execute("ALTER TABLE tasks DROP COLUMN starts")
+        connection.execute("ALTER TABLE tasks DROP COLUMN files")
         connection.execute("DROP TABLE debts")
         connection.execute("PRAGMA user_version=1")
     connection.close()

@@ -46,6 +46,7 @@ class World:
         self.texts: dict[str, str] = {}  # event id → what the room shows
         self.keys: dict[str, str] = {}
         self.results: dict[str, str] = {}
+        self.sent: dict[str, tuple[str, ...]] = {}
         self.inspects: dict[str, Inspect | None] = {}
         self.mentioned: dict[str, tuple[str, ...]] = {}  # body → whom it mentions
         self.rejected: dict[str, str] = {}
@@ -127,8 +128,8 @@ class World:
     async def prompted(self, task_id: TaskId) -> None:
         self._record(task_id, "prompted", prompted=True)
 
-    async def answered(self, task_id: TaskId, answer: str) -> None:
-        self._record(task_id, "answered", answer, answered=True, answer=answer)
+    async def answered(self, task_id: TaskId, answer: str, files: Sequence[str] = ()) -> None:
+        self._record(task_id, "answered", answer, answered=True, answer=answer, files=tuple(files))
 
     async def edited(self, task_id: TaskId) -> None:
         self._record(task_id, "edited", edited=True)
@@ -144,15 +145,23 @@ class World:
     # ResultPort
 
     async def complete(
-        self, task: Task, body: str, *, base_dir: str, inspect: Inspect | None = None
+        self,
+        task: Task,
+        body: str,
+        *,
+        base_dir: str,
+        files: Sequence[str] = (),
+        inspect: Inspect | None = None,
     ) -> None:
         assert base_dir == "/w"
-        assert body.strip()
+        assert body.strip() or files
+        assert not files or not body.startswith(("[REPLIED]", "[no-send]"))
         if self.complete_fails:
             raise OSError("no space")
         assert task.id not in self.results, "a second answer"
         self.results[task.id] = body
         self.inspects[task.id] = inspect
+        self.sent[task.id] = tuple(files)
         self.note("result", task.room_id, body)
 
     async def reject(self, task: Task, reason: str) -> None:

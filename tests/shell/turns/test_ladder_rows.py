@@ -5,7 +5,8 @@ import trio
 from trio.testing import MockClock as Clock
 
 from agentconnect.adapters.contract import Emit, TurnContext
-from agentconnect.core.outcomes import OpResult
+from agentconnect.core.outcomes import OpResult, Progress
+from agentconnect.core.task import TaskId
 from agentconnect.core.turns.events import (
     Action,
     Done,
@@ -97,7 +98,7 @@ async def test_files_leave_a_pointer(autojump_clock: Clock, world: World) -> Non
 
 
 async def test_offered_files_go_with_the_answer(autojump_clock: Clock, world: World) -> None:
-    """A file offered by event is named in the body; one that cannot be named is refused aloud."""
+    """A file offered by event goes beside the body, whatever its name: no marker is written."""
 
     async def script(agent: FakeAgent, ctx: TurnContext, emit: Emit) -> Done:
         emit(FileOffered(path="/w/out.png"))
@@ -105,9 +106,32 @@ async def test_offered_files_go_with_the_answer(autojump_clock: Clock, world: Wo
         return Done(reason=Reason.COMPLETED, text="here")
 
     await run_tasks(world, script, task())
-    assert "[file: /w/out.png]" in world.results["t1"]
-    assert "attachment not sent: a)b.png" in world.results["t1"]
+    assert "here" == world.results["t1"]
+    assert ("/w/out.png", "/w/a]b.png") == world.sent["t1"]
+    assert "2 files" in world.texts["$e1"]
+
+
+async def test_a_file_without_a_word_is_an_answer(autojump_clock: Clock, world: World) -> None:
+    """Nothing but a file: the pointer counts it, and the result brings it."""
+
+    async def script(agent: FakeAgent, ctx: TurnContext, emit: Emit) -> Done:
+        emit(FileOffered(path="/w/out.png"))
+        return Done(reason=Reason.COMPLETED)
+
+    await run_tasks(world, script, task())
+    assert ("", ("/w/out.png",)) == (world.results["t1"], world.sent["t1"])
     assert "a file" in world.texts["$e1"]
+
+
+async def test_offered_files_survive_a_restart(autojump_clock: Clock, world: World) -> None:
+    """They are recorded with the answer, and sent by the run that finds it; nothing is run."""
+    for number, body in ((1, "here"), (2, "")):
+        world.progress_of[TaskId(f"t{number}")] = Progress(
+            placeholder="$old", answered=True, answer=body, files=("/w/out.png",)
+        )
+        adapter = await run_tasks(world, says("no"), task(number))
+        assert [] == adapter.entered
+        assert (body, ("/w/out.png",)) == (world.results[f"t{number}"], world.sent[f"t{number}"])
 
 
 @pytest.mark.parametrize("answer", ["[channel: !other:x]\nsecret plan", "[dm-only] secret plan"])
