@@ -3,7 +3,7 @@
 ``python fault_agent.py LOG``. The last line of a prompt is the request:
 
 - ``wait NAME …``: answers once a file of that name lies beside the log;
-- ``long N``: answers with N characters, a wide one at each edge and an open code fence;
+- ``steps NAME …``: the same, telling of one step after another meanwhile;
 - ``file NAME``: writes the file into its folder and names it in the answer;
 - ``read NAME``: answers with what the file in its folder holds, so a test chooses every character;
 - anything else is answered by itself.
@@ -28,12 +28,6 @@ def send(message: Json) -> None:
     sys.stdout.flush()
 
 
-def long_text(length: int) -> str:
-    """Exactly ``length`` characters."""
-    head, tail = "🐧 long\n```python\n", "end🐧"
-    return head + "x" * (length - len(head) - len(tail)) + tail
-
-
 def await_file(name: str) -> None:
     """Wait for a file; a worker that dies meanwhile takes this process with it."""
     while not (LOG.parent / name).exists():
@@ -42,14 +36,27 @@ def await_file(name: str) -> None:
         time.sleep(0.02)
 
 
-def reply_to(request: str) -> str:
+def tell_steps(session: Json, name: str) -> None:
+    """One step after another until a file is there."""
+    number = 0
+    while not (LOG.parent / name).exists():
+        if os.getppid() != PARENT:
+            sys.exit(1)
+        number += 1
+        step = {"toolCallId": f"step-{number}", "title": f"Step {number}", "kind": "read"}
+        update = {"sessionUpdate": "tool_call", "status": "in_progress", **step}
+        send({"method": "session/update", "params": {**session, "update": update}})
+        time.sleep(0.1)
+
+
+def reply_to(session: Json, request: str) -> str:
     """What the request is answered with."""
     word, _, rest = request.partition(" ")
     match word:
         case "wait":
             await_file(rest.split()[0])
-        case "long":
-            return long_text(int(rest))
+        case "steps":
+            tell_steps(session, rest.split()[0])
         case "file":
             Path(rest).write_text(f"made for {rest}\n")
             return f"{request}: here it is\n[file: {rest}]"
@@ -64,7 +71,7 @@ def prompted(params: Json) -> Json:
     request = text.strip().splitlines()[-1]
     with LOG.open("a") as log:
         log.write(request + "\n")
-    content = {"type": "text", "text": reply_to(request)}
+    content = {"type": "text", "text": reply_to(session_of(params), request)}
     update = {"sessionUpdate": "agent_message_chunk", "content": content}
     send({"method": "session/update", "params": {**session_of(params), "update": update}})
     return {"stopReason": "end_turn"}

@@ -32,15 +32,24 @@ POLL = "/v1/tasks"
 
 
 class Log(Faults):
-    """The planned faults, and when each call came."""
+    """Faults planned by a path's end (``/v1/room`` begins other paths); when each call came."""
 
     def __init__(self) -> None:
         super().__init__()
         self.calls: list[tuple[float, str]] = []
+        self.planned: list[Fault] = []
 
     def take(self, method: str, path: str) -> Fault | None:
         self.calls.append((trio.current_time(), path))
-        return super().take(method, path)
+        for fault in self.planned:
+            if fault.times > 0 and fault.method == method and path.endswith(fault.path):
+                fault.times -= 1
+                return fault
+        return None
+
+    def plan(self, fault: Fault) -> Fault:
+        self.planned.append(fault)
+        return fault
 
     def times_of(self, path: str) -> list[float]:
         """When calls of a path came."""
@@ -158,7 +167,7 @@ async def stand(
 ) -> AsyncIterator[Stand]:
     """A case in a folder of its own; whatever it started is killed at the end."""
     await trio.Path(folder).mkdir(parents=True, exist_ok=True)
-    planned = faults or Faults()
+    planned = faults or Log()
     async with running_relay(folder / "relay", faults=planned, timing=timing, **options) as relay:
         case = Stand(relay, planned, folder)
         try:

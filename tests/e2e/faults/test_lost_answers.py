@@ -148,3 +148,24 @@ async def ask(case: Stand, request: str, room: str) -> list[str]:
 async def test_a_403_or_404_in_one_room_is_no_revoked_bearer(tmp_path: Path) -> None:
     """The answer arrives as the result; the rest of the worker does not notice."""
     await together(*(partial(refused_room, tmp_path / str(s), s) for s in (403, 404, 400)))
+
+
+async def test_one_failed_progress_edit_is_mended_by_the_next(tmp_path: Path) -> None:
+    """A step that could not be shown costs that step: the same message becomes the answer."""
+    async with stand(tmp_path) as case:
+        await case.start(AGENT_CONNECT_PROGRESS_THROTTLE="0.1")
+        refused = case.plan(EDIT, status=500, times=3)
+        source = await case.relay.say("steps go now")
+        await until(lambda: refused.times <= 0, "a step that could not be shown")
+
+        async def next_step() -> bool:
+            return any("\n\n" in text for text in await case.texts())
+
+        await until(next_step, "the next step in the same message")
+        (before,) = await case.mine()
+        case.let("go")
+        await case.closed(source)
+        await case.settled()
+        (after,) = await case.mine()
+        assert after.event_id == before.event_id
+        assert after.body.startswith("steps go now")
