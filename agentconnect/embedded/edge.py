@@ -8,7 +8,8 @@ import logging
 
 from agentconnect.embedded.bodies import raw_json
 from agentconnect.embedded.faults import Faults, apply
-from agentconnect.embedded.http1 import App, Gone, Message, Receive, Send
+from agentconnect.embedded.http1 import App, Message, Receive, Send
+from agentconnect.embedded.line import Gone
 
 _log = logging.getLogger("agentconnect.embedded")
 _FAILED = b'{"error":"The relay could not handle this request."}'

@@ -6,8 +6,6 @@ It never knows what is served. A peer that is gone is :class:`Gone` to whoever w
 ``http.disconnect`` to whoever reads.
 """
 
-import socket
-import struct
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from email.utils import formatdate
@@ -18,20 +16,15 @@ from urllib.parse import unquote
 import h11
 import trio
 
+from agentconnect.embedded.line import Gone, Line
 from agentconnect.embedded.timing import HEAD_BYTES, Timing
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
-_READ = 65_536
-_PIECE = 262_144  # written under one limit, so that a slow peer's progress counts
 _AHEAD = 65_536  # bytes of a next request kept while this one is answered
 _SETTLE_S = 0.1  # a short body that nobody asked for is on its way: wait, and keep the connection
-
-
-class Gone(OSError):
-    """The peer went away, or took too long."""
 
 
 class Idle(Protocol):
@@ -49,8 +42,8 @@ class Idle(Protocol):
 class Connection:
     """One accepted connection until it closes."""
 
-    def __init__(self, stream: trio.SocketStream, app: App, timing: Timing, idle: Idle) -> None:
-        self._stream = stream
+    def __init__(self, line: Line, app: App, timing: Timing, idle: Idle) -> None:
+        self._line = line
         self._app = app
         self._timing = timing
         self._idle = idle
@@ -65,14 +58,14 @@ class Connection:
         except (Gone, h11.LocalProtocolError):
             pass
         finally:
-            await trio.aclose_forcefully(self._stream)
+            self._line.close()
 
     async def _one(self) -> bool:
         try:
             request = await self._head()
             if request is None:
                 return False
-            exchange = Exchange(self._stream, self._wire, self._timing, self._idle, request)
+            exchange = Exchange(self._line, self._wire, self._timing, self._idle, request)
         except h11.RemoteProtocolError as error:
             await self._refuse(error.error_status_hint)
             return False
@@ -93,7 +86,7 @@ class Connection:
                         return event
                     if event is not h11.NEED_DATA:
                         return None
-                    self._wire.receive_data(await read(self._stream))
+                    self._wire.receive_data(await self._line.read())
                     if not begun:
                         begun = True
                         self._idle.works(self)
@@ -108,8 +101,8 @@ class Connection:
         with trio.move_on_after(self._timing.linger_s):
             head = b"HTTP/1.1 %d \r\ncontent-type: application/json\r\n" % status
             tail = b"connection: close\r\ncontent-length: %d\r\n\r\n" % len(body)
-            await write(self._stream, head + tail + body, self._timing.linger_s)
-            await linger(self._stream)
+            await self._line.write(head + tail + body, self._timing.linger_s)
+            await self._line.linger()
 
 
 class Exchange:
@@ -117,13 +110,13 @@ class Exchange:
 
     def __init__(
         self,
-        stream: trio.SocketStream,
+        line: Line,
         wire: h11.Connection,
         timing: Timing,
         idle: Idle,
         request: h11.Request,
     ) -> None:
-        self._stream = stream
+        self._line = line
         self._wire = wire
         self._timing = timing
         self._idle = idle
@@ -177,7 +170,7 @@ class Exchange:
             and not self._whole
         ):
             with trio.move_on_after(self._timing.linger_s):
-                await linger(self._stream)
+                await self._line.linger()
         return False
 
     def _collect(self) -> None:
@@ -196,12 +189,12 @@ class Exchange:
     async def _more(self) -> None:
         if self._wire.they_are_waiting_for_100_continue:
             go_on = h11.InformationalResponse(status_code=100, headers=[])
-            await write(self._stream, self._wire.send(go_on), self._timing.gap_s)
+            await self._line.write(self._wire.send(go_on), self._timing.gap_s)
         arrived = len(self._parts)
         while len(self._parts) == arrived and not self._whole:
             deadline = min(self._late, trio.current_time() + self._timing.gap_s)
             with trio.move_on_at(deadline) as limit:
-                data = await read(self._stream)
+                data = await self._line.read()
             if limit.cancelled_caught:
                 raise Gone
             self._wire.receive_data(data)
@@ -213,7 +206,7 @@ class Exchange:
             if ahead > _AHEAD:  # what a peer sends ahead stays in its own buffers
                 await trio.sleep_forever()
             try:
-                data = await read(self._stream)
+                data = await self._line.read()
             except Gone:
                 return
             if not self._wire.trailing_data[1]:
@@ -236,7 +229,7 @@ class Exchange:
         with trio.move_on_after(_SETTLE_S):
             try:
                 self._collect()
-                while not self._whole and sum(map(len, self._parts)) < _READ:
+                while not self._whole and sum(map(len, self._parts)) < _AHEAD:
                     await self._more()
             except (Gone, h11.RemoteProtocolError):
                 self._torn = True
@@ -255,7 +248,7 @@ class Exchange:
 
     async def _write(self, data: bytes) -> None:
         try:
-            await write(self._stream, data, self._timing.gap_s)
+            await self._line.write(data, self._timing.gap_s)
         except Gone:
             self._torn = True
             raise
@@ -263,49 +256,10 @@ class Exchange:
     async def _cut(self, data: bytes, *, reset: bool) -> None:
         self._torn = True
         if data:
-            await write(self._stream, data, self._timing.gap_s)
+            await self._line.write(data, self._timing.gap_s)
         if reset:
-            self._stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self._line.break_off()
         raise Gone
-
-
-async def read(stream: trio.SocketStream) -> bytes:
-    """What has arrived; ``b""`` for the end.
-
-    Raises:
-        Gone: the connection broke.
-    """
-    try:
-        return bytes(await stream.receive_some(_READ))
-    except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
-        raise Gone from error
-
-
-async def write(stream: trio.SocketStream, data: bytes, gap_s: float) -> None:
-    """Write, as long as some of it goes on its way in every ``gap_s``.
-
-    Raises:
-        Gone: the connection broke or did not move.
-    """
-    pieces = [data] if len(data) <= _PIECE else _cut_up(data)
-    for piece in pieces:
-        with trio.move_on_after(gap_s) as limit:
-            try:
-                await stream.send_all(piece)
-            except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
-                raise Gone from error
-        if limit.cancelled_caught:
-            raise Gone
-
-
-async def linger(stream: trio.SocketStream) -> None:
-    """Let the peer read its answer before the connection closes on what it still sends."""
-    try:
-        await stream.send_eof()
-        while await read(stream):
-            pass
-    except (Gone, trio.BrokenResourceError, trio.ClosedResourceError):
-        pass
 
 
 def scope_of(request: h11.Request) -> Message:
@@ -327,10 +281,6 @@ def scope_of(request: h11.Request) -> Message:
         "root_path": "",
         "headers": [(bytes(name), bytes(value)) for name, value in request.headers],
     }
-
-
-def _cut_up(data: bytes) -> list[bytes]:
-    return [data[start : start + _PIECE] for start in range(0, len(data), _PIECE)]
 
 
 @lru_cache(maxsize=2)

@@ -25,6 +25,8 @@ DATABASE = "relay.db"
 
 _BUSY_S = 0.02
 _BUSY_TRIES = 250  # 5 s for a process that adds an agent beside us
+_TIDY_WRITES = 1_000
+_TIDY_S = 30.0
 
 T = TypeVar("T")
 Value = str | int | float
@@ -99,6 +101,7 @@ class Store:
         self._browser: sqlite3.Connection | None = None
         self._moving: trio.Event | None = None
         self._untidy = 0
+        self._tidied = 0.0
         self.domain = ""
 
     @property
@@ -137,9 +140,10 @@ class Store:
 
     async def tidy(self) -> None:
         """Move the log into the file; called by a timer. Writers wait only for its last step."""
-        if not self._untidy:
+        now = trio.current_time()
+        if not self._untidy or (self._untidy < _TIDY_WRITES and now - self._tidied < _TIDY_S):
             return
-        self._untidy = 0
+        self._untidy, self._tidied = 0, now
         await trio.to_thread.run_sync(self._checkpoint, limiter=self._browsing)
         self._moving = trio.Event()
         try:  # the first commit into an emptied log waits for the disk: let it be this one

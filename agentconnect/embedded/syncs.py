@@ -13,6 +13,7 @@ import trio
 
 from agentconnect.core.errors import StoreUnreadableError
 
+_fsync = getattr(os, "fdatasync", os.fsync)  # as the database does it
 _BROKEN = "the relay's disk did not keep what was written: nothing more is accepted until a restart"
 
 
@@ -61,7 +62,7 @@ class Syncs:
         try:
             if self._descriptor < 0:
                 self._descriptor = os.open(self._log, os.O_RDWR | os.O_CLOEXEC)
-            await trio.to_thread.run_sync(os.fsync, self._descriptor)
+            await trio.to_thread.run_sync(_fsync, self._descriptor)
             self._reached = upto
             self.count += 1
         except OSError as error:

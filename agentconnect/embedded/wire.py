@@ -24,8 +24,9 @@ from agentconnect.embedded.bodies import (
     refused,
 )
 from agentconnect.embedded.house import House
-from agentconnect.embedded.http1 import Gone, Message, Receive, Send
+from agentconnect.embedded.http1 import Message, Receive, Send
 from agentconnect.embedded.leases import Ack
+from agentconnect.embedded.line import Gone
 from agentconnect.embedded.routes import Route
 from agentconnect.embedded.store import Tx
 from agentconnect.embedded.timing import JSON_BYTES, RESULT_BYTES
