@@ -196,8 +196,8 @@ class AcpAdapter:
         with trio.CancelScope(shield=True):
             if not session.users and session.key.room.startswith("task:"):
                 await session.retire()
-            elif self._settings.session_memory:
-                self._pool.later(self._store.flush)  # nobody waits for it
+            elif self._store.due:
+                self._pool.later(self._store.settle)  # nobody waits for it
         idle = [k for k, s in self._sessions.items() if not s.users and not s.warm]
         for key in idle:
             del self._sessions[key]

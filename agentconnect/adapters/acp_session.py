@@ -242,7 +242,7 @@ class AcpSession:
         return endings.stopped(stop_reason, by_us=self._interrupted)
 
     async def _count_attempt(self, conversation: Conversation) -> None:
-        """Record, then act: a turn that crashes still counts."""
+        """Before the prompt: a turn that crashes still counts."""
         if self._store is None:
             return
         known = self._store.get(self.key) or SessionRecord(
@@ -251,6 +251,8 @@ class AcpSession:
             cwd=self._settings.cwd,
         )
         await self._store.put(sessions.attempt(known, self._shared.wall_clock()))
+        if self._store.due:
+            self._pool.later(self._store.settle)
 
     async def _note_end(self) -> None:
         if self._store is not None and (record := self._store.get(self.key)):

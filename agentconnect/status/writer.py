@@ -27,7 +27,7 @@ from agentconnect.store.atomic import write_file
 
 log = logging.getLogger("agentconnect.status")
 
-RELAY_PACE_S = 0.25  # relay facts come with every poll; a reader looks every few seconds at most
+RELAY_PACE_S = 1.0  # relay facts come with every poll; a reader looks every few seconds at most
 
 
 def no_load() -> tuple[int, float]:
@@ -72,6 +72,7 @@ class StatusWriter:
         self._generation = 0
         self._written = 0
         self._wake = trio.Event()
+        self._hurry = trio.Event()
         self._lock = trio.Lock()
 
     # --- facts; synchronous
@@ -120,8 +121,8 @@ class StatusWriter:
             log.warning("the relay's snapshot could not be read", exc_info=True)
             return
         if block != self._file.relay:
-            self._file = msgspec.structs.replace(self._file, relay=block)
-            self._changed()
+            known, self._file = self._file, msgspec.structs.replace(self._file, relay=block)
+            self._changed(urgent=getattr(known.relay, "state", "") != getattr(block, "state", ""))
 
     def _remember(self, message: str) -> None:
         last = LastError(at=self._wall_now(), message=message)
@@ -134,29 +135,37 @@ class StatusWriter:
             updated_at=self._wall_now(),
             uptime_seconds=round(self._mono_now() - self._born, 3),
         )
-        self._changed()
+        self._changed(urgent=True)
 
-    def _changed(self) -> None:
+    def _changed(self, *, urgent: bool) -> None:
         self._generation += 1
         self._wake.set()
+        if urgent:
+            self._hurry.set()
 
     # --- writing
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Beat every half heartbeat and write what changed, until cancelled."""
+        """Beat every half heartbeat and write what changed, until cancelled.
+
+        The worker's own news at once; the relay's, unless its state is another, at their pace.
+        """
         await self.flush()
         task_status.started()
         next_beat = trio.current_time() + self._heartbeat_s / 2
+        paced_at = trio.current_time()
         while True:
-            self._wake = trio.Event()
             with trio.move_on_at(next_beat):  # may end: it is time to beat
                 if self._generation == self._written:
                     await self._wake.wait()
+                with trio.move_on_at(paced_at):  # may end: a paced write is due
+                    await self._hurry.wait()
             if trio.current_time() >= next_beat:
                 next_beat = trio.current_time() + self._heartbeat_s / 2
                 self._beat()
+            self._wake, self._hurry = trio.Event(), trio.Event()
             await self.flush()
-            await trio.sleep(min(RELAY_PACE_S, self._heartbeat_s / 2))
+            paced_at = trio.current_time() + RELAY_PACE_S
 
     async def flush(self) -> None:
         """Write what is known now; returns when it is in the file. Never raises for the disk."""

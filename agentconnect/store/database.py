@@ -5,6 +5,7 @@ for a new database (stack.md §6). Callers that write at the same time share one
 fsync. Every statement runs in a worker thread, one at a time; a started write always finishes.
 """
 
+import logging
 import os
 import sqlite3
 import tempfile
@@ -16,6 +17,8 @@ import trio
 
 from agentconnect.core.errors import StoreUnreadableError
 from agentconnect.store.atomic import fsync_folder
+
+log = logging.getLogger("agentconnect.store")
 
 LAZY_LINGER_S = 0.25
 """How long a write nobody waits for may be held back for company; a crash costs only a repeat."""
@@ -37,14 +40,14 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Write:
-    """One caller's statements, and what becomes of them."""
+    """One caller's statements, and what becomes of them. ``urgent``: it must not linger."""
 
     def __init__(
-        self, statements: Statements, applied: Callable[[], None], *, awaited: bool
+        self, statements: Statements, applied: Callable[[], None], *, urgent: bool
     ) -> None:
         self.statements = statements
         self.applied = applied
-        self.awaited = awaited
+        self.urgent = urgent
         self.error: Exception | None = None
         self.finished = trio.Event()
 
@@ -69,7 +72,7 @@ class Database:
         """
         if self._closing:
             raise StoreUnreadableError(f"{self.path} is closed")
-        write = _Write(statements, applied, awaited=True)
+        write = _Write(statements, applied, urgent=True)
         self._queue.append(write)
         self._wake.set()
         await write.finished.wait()
@@ -78,9 +81,12 @@ class Database:
                 f"{self.path} cannot be written: {_sentence(write.error)}"
             ) from write.error
 
-    def write_later(self, statements: Statements) -> None:
-        """Commit soon, with the next write; nobody waits for it and a failure is only a repeat."""
-        self._queue.append(_Write(statements, _nothing, awaited=False))
+    def write_later(self, statements: Statements, *, linger: bool = True) -> None:
+        """Commit with the next write; nobody waits for it and a failure is only a repeat.
+
+        ``linger``: with none coming it may be held back a little; without, it goes at once.
+        """
+        self._queue.append(_Write(statements, _nothing, urgent=not linger))
         self._wake.set()
 
     async def read(self, sql: str) -> list[tuple[object, ...]]:
@@ -113,7 +119,7 @@ class Database:
 
     async def _wait(self) -> None:
         """Until somebody waits for a write, the others have lingered, or it is time to close."""
-        while not self._closing and not any(write.awaited for write in self._queue):
+        while not self._closing and not any(write.urgent for write in self._queue):
             with trio.move_on_after(LAZY_LINGER_S if self._queue else float("inf")) as lingered:
                 await self._wake.wait()
             self._wake = trio.Event()
@@ -125,6 +131,8 @@ class Database:
         for write in batch:
             if write.error is None:
                 write.applied()
+            elif write.applied is _nothing:
+                log.warning("%s cannot be written: %s", self.path.name, _sentence(write.error))
             write.finished.set()
 
     def _transact(self, batch: list[_Write]) -> None:

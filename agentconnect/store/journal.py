@@ -176,8 +176,12 @@ class Journal:
             self._set_later(task_id, lease_id=lease_id)
 
     async def placed(self, task_id: TaskId, event_id: str) -> None:
-        """The placeholder is in the room under this event id."""
-        await self._set(task_id, placeholder=event_id)
+        """The placeholder is in the room under this event id.
+
+        Written at once, but not waited for: an answer that is ready shares its commit.
+        """
+        self._set_later(task_id, linger=False, placeholder=event_id)
+        await trio.lowlevel.checkpoint()
 
     async def prompted(self, task_id: TaskId) -> None:
         """The agent is about to be prompted.
@@ -327,11 +331,11 @@ class Journal:
 
         await self._database.write(_update(task_id, values), applied)
 
-    def _set_later(self, task_id: TaskId, **values: str | bool) -> None:
+    def _set_later(self, task_id: TaskId, *, linger: bool = True, **values: str | bool) -> None:
         entry = self._open.get(task_id)
         if entry is not None:
             _apply(entry, values)
-            self._database.write_later(_update(task_id, values))
+            self._database.write_later(_update(task_id, values), linger=linger)
 
 
 def _apply(entry: Entry, values: Mapping[str, str | bool]) -> None:
@@ -340,10 +344,8 @@ def _apply(entry: Entry, values: Mapping[str, str | bool]) -> None:
 
 
 def _update(task_id: TaskId, values: Mapping[str, str | bool]) -> Statements:
-    return [
-        (f"UPDATE tasks SET {column} = ? WHERE id = ?", (value, task_id))  # noqa: S608 - ours
-        for column, value in values.items()
-    ]
+    columns = ", ".join(f"{column} = ?" for column in values)
+    return [(f"UPDATE tasks SET {columns} WHERE id = ?", (*values.values(), task_id))]  # noqa: S608 - ours
 
 
 @asynccontextmanager

@@ -21,6 +21,9 @@ from agentconnect.store.atomic import read_file, write_file
 log = logging.getLogger("agentconnect.store")
 
 PRUNE_AFTER_S = 30 * 24 * 3600.0
+WRITE_BEHIND_S = 0.5
+"""How far the file may be behind in what a warm turn changes: a count and a time (ADR 10)."""
+
 _TEAM = "team"
 
 
@@ -33,6 +36,7 @@ class SessionStore:
         self._changed = 0
         self._written = 0
         self._writing = trio.Lock()
+        self._settling = False
         self._durable = False
         self._bad = False
         self._complained = False
@@ -57,20 +61,41 @@ class SessionStore:
         return self._records.get(key)
 
     async def put(self, record: SessionRecord) -> None:
-        """Remember, and return when it is in the file (or has been complained of).
+        """Remember. A conversation that is new to the file is in it, for good, when this returns.
 
-        Only a conversation that is new to the file is made to survive a power cut: a count that is
-        one too low costs nothing, and an fsync costs more than all else that a warm turn does.
+        Of a known one the file follows with :meth:`settle`: a count that is one too low costs
+        nothing, and a write costs more than all else that a warm turn does.
         """
         known = self._records.get(record.key)
-        self._durable |= known is None or known.session_id != record.session_id
         self.note(record)
-        await self.flush()
+        if known is None or known.session_id != record.session_id:
+            self._durable = True
+            await self.flush()
 
     def note(self, record: SessionRecord) -> None:
-        """Remember; the file follows with the next :meth:`flush`."""
+        """Remember; the file follows with :meth:`settle` or the next :meth:`flush`."""
         self._records[record.key] = record
         self._changed += 1
+
+    @property
+    def due(self) -> bool:
+        """The file is behind, and nobody is about to write it."""
+        return self._changed > self._written and not self._settling
+
+    async def settle(self) -> None:
+        """Write what changed a little later, in one go with what comes meanwhile.
+
+        Cancellation: what is due is written at once.
+        """
+        if not self.due:
+            return
+        self._settling = True
+        try:
+            await trio.sleep(WRITE_BEHIND_S)
+        finally:
+            self._settling = False
+            with trio.CancelScope(shield=True):
+                await self.flush()
 
     async def forget(self, key: SessionKey) -> None:
         """Drop a conversation."""

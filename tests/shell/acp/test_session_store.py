@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
 from agentconnect.core.task import SessionId, SessionKey, Tier
 from agentconnect.core.turns.session import (
@@ -102,6 +103,7 @@ async def test_a_broken_file_is_kept_aside(
         store = store_at(path)
         await store.put(RECORD)
         await store.put(attempt(RECORD, 1.0))
+        await store.flush()
     assert 1 == len(caplog.records)
     assert "{half" == await trio.Path(tmp_path / "sessions.json.bad").read_text(encoding="utf-8")
     assert 4 == getattr(store_at(path).get(KEY), "turns", None)
@@ -115,6 +117,7 @@ async def test_a_folder_that_cannot_be_written_is_complained_of_once(
     with caplog.at_level(logging.WARNING):
         await store.put(RECORD)
         await store.put(attempt(RECORD, 1.0))
+        await store.flush()
     assert 1 == len(caplog.records)
     assert store.get(KEY) is not None
 
@@ -142,3 +145,28 @@ async def test_many_changes_at_once_are_few_writes(tmp_path: Path) -> None:
     again = store_at(path)
     for n in range(50):
         assert again.get(SessionKey(room=f"!{n}", tier=Tier.OWNER)) is not None
+
+
+async def test_a_known_conversation_costs_no_write_before_its_prompt(tmp_path: Path) -> None:
+    """Counts and times of many turns are written together, and at once where that is cut short."""
+    path = tmp_path / "sessions.json"
+    store = store_at(path)
+    await store.put(RECORD)
+    assert not store.due
+    record = RECORD
+    for _ in range(10):
+        record = attempt(record, 2000.0)
+        await store.put(record)
+    assert store.due
+    assert RECORD == store_at(path).get(KEY)
+    async with trio.open_nursery() as agents:
+        agents.start_soon(store.settle)
+        agents.start_soon(store.settle)
+        await trio.testing.wait_all_tasks_blocked()
+        assert not store.due
+        agents.cancel_scope.cancel()
+    assert record == store_at(path).get(KEY)
+    await store.put(touched(record, 3000.0))
+    with trio.fail_after(5):
+        await store.settle()
+    assert 3000.0 == getattr(store_at(path).get(KEY), "updated_at", None)

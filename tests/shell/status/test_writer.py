@@ -88,6 +88,25 @@ async def test_relay_facts_leave_the_clocks_alone(tmp_path: Path) -> None:
         nursery.cancel_scope.cancel()
 
 
+async def test_the_relays_ticks_are_paced_and_news_is_not(tmp_path: Path) -> None:
+    """A poll a second or faster costs no write each; another state is there at once."""
+    path = tmp_path / "status.json"
+    writer = StatusWriter(path, 60.0)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(writer.run)
+        writer.relay(Snapshot())
+        await until(lambda: read(path)["relay"] is not None)
+        written = trio.current_time()
+        writer.relay(Snapshot(last_ok_ts=7.0))
+        await until(lambda: read(path)["relay"]["last_ok_ts"] == 7.0)
+        assert trio.current_time() - written > 0.5
+        written = trio.current_time()
+        writer.relay(Snapshot(state="reconnecting"))
+        await until(lambda: read(path)["relay"]["state"] == "reconnecting")
+        assert trio.current_time() - written < 0.9
+        nursery.cancel_scope.cancel()
+
+
 async def test_heartbeat_moves_the_clocks_and_asks_for_the_load(tmp_path: Path) -> None:
     """Every half heartbeat the file is written anew, with the tasks in hand."""
     path = tmp_path / "status.json"
