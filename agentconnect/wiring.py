@@ -8,7 +8,6 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -17,7 +16,13 @@ import trio
 
 from agentconnect.adapters import registry
 from agentconnect.adapters.acp import AcpAdapter, AcpSettings
+from agentconnect.adapters.cline import Cline
+from agentconnect.adapters.codex import Codex
 from agentconnect.adapters.contract import Adapter
+from agentconnect.adapters.kilo import Kilo
+from agentconnect.adapters.ollama import OllamaAdapter, OllamaSettings
+from agentconnect.adapters.omnigent import Omnigent
+from agentconnect.adapters.oneshot import OneShotAdapter, OneShotSettings, Program
 from agentconnect.config import settings as config
 from agentconnect.config import workdir
 from agentconnect.config.envfile import expand_home
@@ -112,7 +117,7 @@ async def parts(  # the start-up order is the point of this function
     if place.warning:
         log.warning("%s", place.warning)
     cwd = str(place.path)
-    adapter = registry.build(name, {"acp": partial(_acp_adapter, loaded, cwd, where)})
+    adapter = registry.build(name, _makers(loaded, cwd, where))
     status.facts(repo=cwd)
     relay = _relay_config(loaded, where, cwd, secrets.add)
     return Parts(
@@ -152,13 +157,66 @@ def _relay_config(
     )
 
 
+def _makers(loaded: config.LoadedSettings, cwd: str, where: Layout) -> dict[str, registry.Maker]:
+    """How each adapter is made; the orphans of an earlier run are ended, whichever made them."""
+    settings = loaded.settings
+
+    def program(made: Program) -> Adapter:
+        return OneShotAdapter(
+            made,
+            OneShotSettings(
+                cwd=cwd,
+                umask=loaded.child_umask,
+                secret_env=tuple(config.secret_names()),
+            ),
+            environment=loaded.environment,
+            children=_children(where),
+        )
+
+    def path(text: str) -> str:
+        return expand_home(text, loaded.environment)
+
+    def ollama() -> Adapter:
+        _children(where)
+        return OllamaAdapter(
+            OllamaSettings(cwd=cwd, host=settings.ollama_host, model=settings.ollama_model)
+        )
+
+    return {
+        "acp": lambda: _acp_adapter(loaded, cwd, where),
+        "cline": lambda: program(
+            Cline(
+                binary=path(settings.cline_bin),
+                provider=settings.cline_provider,
+                model=settings.cline_model,
+            )
+        ),
+        "codex": lambda: program(Codex(network=settings.codex_network)),
+        "kilo": lambda: program(Kilo(binary=path(settings.kilo_bin))),
+        "ollama": ollama,
+        "omnigent": lambda: program(
+            Omnigent(
+                binary=path(settings.omnigent_bin),
+                harness=settings.omnigent_harness,
+                model=settings.omnigent_model,
+            )
+        ),
+    }
+
+
+def _children(where: Layout) -> ChildrenFile:
+    """The record of our processes; what an earlier run left behind is ended."""
+    children = ChildrenFile(where.children)
+    if reaped := children.reap():
+        log.warning("%d agents that an earlier run left behind were ended", reaped)
+    return children
+
+
 def _acp_adapter(loaded: config.LoadedSettings, cwd: str, where: Layout) -> AcpAdapter:
     settings = loaded.settings
     store = SessionStore(settings.session_store or where.sessions)
     store.load(wall_now=time.time(), prune=settings.session_idle_s > 0)
-    children = ChildrenFile(where.children)
-    if reaped := children.reap():
-        log.warning("%d agents that an earlier run left behind were ended", reaped)
+    children = _children(where)
 
     async def token() -> str:
         return await trio.to_thread.run_sync(config.current, loaded, "AGENT_CONNECT_ACP_TOKEN")

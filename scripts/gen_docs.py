@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agentconnect.config.envfile import DEFAULT_CONFIG
-from agentconnect.config.table import RETIRED, TABLE, Kind, Setting
+from agentconnect.config.kinds import Kind, Setting
+from agentconnect.config.table import RETIRED, TABLE
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 

@@ -32,6 +32,7 @@ class _Job(msgspec.Struct, frozen=True):
     argv: Sequence[str]
     cwd: str
     env: Mapping[str, str]
+    has_input: bool
     done: Callable[["subprocess.Popen[bytes] | OSError"], None]
 
 
@@ -62,9 +63,9 @@ class Spawner:
         return await self.spawn(argv, cwd=cwd, env=env)
 
     async def spawn(
-        self, argv: Sequence[str], *, cwd: str, env: Mapping[str, str]
+        self, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], has_input: bool = True
     ) -> "AgentProcess":
-        """Start a child in a session of its own.
+        """Start a child in a session of its own; without input its stdin is ``/dev/null``.
 
         Raises: OSError, as ``subprocess.Popen`` does. Cancellation: waits for the fork (it takes
         milliseconds), so that no child can be lost.
@@ -78,7 +79,7 @@ class Spawner:
             with suppress(trio.RunFinishedError):
                 token.run_sync_soon(finished.set)
 
-        self._jobs.put(_Job(argv, cwd, env, done))
+        self._jobs.put(_Job(argv, cwd, env, has_input, done))
         with trio.CancelScope(shield=True):
             await finished.wait()
         result = results[0]
@@ -96,7 +97,7 @@ class Spawner:
                         cwd=job.cwd,
                         env=job.env,
                         bufsize=0,
-                        stdin=subprocess.PIPE,
+                        stdin=subprocess.PIPE if job.has_input else subprocess.DEVNULL,
                         stdout=subprocess.PIPE,
                         stderr=subprocess.PIPE,
                         start_new_session=True,
@@ -226,6 +227,10 @@ class AgentProcess:
         with trio.move_on_after(DRAIN_S):
             await self.exited()
 
+    async def terminate(self, kill_after_s: float) -> None:
+        """As :meth:`end`, with SIGTERM at once: for a child that does not wait for input."""
+        await self.end(EndPace(term_after_s=0.0, kill_after_s=kill_after_s))
+
     async def close(self) -> None:
         """Close our ends of the pipes."""
         for stream in (self.stdin, self.stdout, self.stderr):
@@ -238,7 +243,8 @@ class AgentProcess:
 
 
 def _taken(pipe: "IO[bytes] | None") -> int:
-    assert pipe is not None
+    if pipe is None:  # a child without input: what is written to it goes nowhere
+        return os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
     number = os.dup(pipe.fileno())
     pipe.close()
     return number

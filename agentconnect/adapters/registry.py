@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from agentconnect.adapters.contract import Adapter
 from agentconnect.core.errors import SettingsError
 
-NAMES = ("acp",)
+NAMES = ("acp", "cline", "codex", "kilo", "ollama", "omnigent")
 """Sorted; those that this version has."""
 
 Maker = Callable[[], Adapter]

@@ -17,7 +17,8 @@ from typing import Any
 import msgspec
 
 from agentconnect.config.envfile import ConfigFile, apply, expand_home, read, warnings
-from agentconnect.config.table import NAMES, RETIRED, TABLE, Kind, Setting
+from agentconnect.config.kinds import Kind, Setting
+from agentconnect.config.table import NAMES, RETIRED, TABLE
 from agentconnect.core.errors import SettingsError
 
 _OFF = frozenset({"0", "false", "no", "off"})
@@ -66,6 +67,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     acp_collaborators: tuple[str, ...]
     unchecked_collaborators: bool
     acp_skip_auth_check: bool
+    codex_network: bool
+    ollama_model: str
+    ollama_host: str
+    omnigent_harness: str
+    omnigent_model: str
+    omnigent_bin: str
+    cline_bin: str
+    cline_provider: str
+    cline_model: str
+    kilo_bin: str
     turn_timeout_s: float
     media_origins: tuple[str, ...]
     log: str

@@ -1,42 +1,7 @@
 """The table of settings: data only. ``docs/settings.md`` is made from it (scripts/gen-docs)."""
 
-from enum import StrEnum
-
-import msgspec
-
-
-class Kind(StrEnum):
-    """How a setting's text is read; the value is the word that the docs show."""
-
-    TEXT = "text"
-    LOWER = "word"
-    PATH = "path"
-    FLAG_ON = "flag, on unless switched off"
-    FLAG_OFF = "flag, off unless switched on"
-    WHOLE = "whole number"
-    NUMBER = "number"
-    ABOVE_ZERO = "number above 0"
-    CHOICE = "one of"
-    INSTANCE = "name"
-    COMMAND = "command line"
-    PATHS = "list of paths"
-    ORIGINS = "list of origins"
-    USERS = "list of user ids"
-
-
-class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """One row: ``default`` is the text that would give the default, "" when there is none."""
-
-    name: str
-    kind: Kind
-    field: str
-    doc: str
-    default: str = ""
-    default_doc: str = ""
-    choices: tuple[str, ...] = ()
-    secret: bool = False
-    group: str
-
+from agentconnect.config.kinds import Kind, Setting
+from agentconnect.config.table_oneshot import ONE_SHOT
 
 _WHERE = "Where things are"
 _RELAY = "The relay"
@@ -146,7 +111,8 @@ TABLE: tuple[Setting, ...] = (
         kind=Kind.TEXT,
         field="adapter",
         default_doc="required",
-        doc="How the agent is driven; today `acp`. `agent-connect local` needs none.",
+        doc="How the agent is driven: `acp`, `cline`, `codex`, `kilo`, `ollama` or `omnigent`. See "
+        "[agents.md](agents.md). `agent-connect local` needs none.",
         group=_AGENT,
     ),
     Setting(
@@ -271,6 +237,7 @@ TABLE: tuple[Setting, ...] = (
         doc="Start even when the agent lists ways to log in, which it may do while logged in.",
         group=_AGENT,
     ),
+    *ONE_SHOT,
     Setting(
         name="AGENT_CONNECT_TURN_TIMEOUT",
         kind=Kind.NUMBER,

@@ -233,7 +233,12 @@ class Turn:
             key=ticket.key,
             cwd=self._settings.cwd,
         )
-        return await agent.turn(context, self._emit)
+        done: object = await agent.turn(context, self._emit)
+        if isinstance(done, Done):
+            return done
+        log.error("task=%s the adapter ended a turn with a %s", ticket.id, type(done).__name__)
+        note = wording.no_ending(self._ports.adapter.name)
+        return Done(reason=Reason.FAILED, note=note)
 
     def _emit(self, event: Event) -> None:
         if self._done:
@@ -258,7 +263,9 @@ class Turn:
             Reason.TOKEN_LIMIT,
         ):
             return own
-        text = self._transcript.answer(own)
+        if own.told and cause is Cause.TIMEOUT:
+            return own
+        text = self._transcript.spoken() if own.told else self._transcript.answer(own)
         if cause is Cause.STOPPED:
             return Done(reason=Reason.CANCELLED, text=text, note=wording.stopped_note())
         note = wording.deadline_note(
@@ -281,7 +288,7 @@ class Turn:
         self._finish(Done(reason=Reason.FAILED, text=text), quiet=True)
 
     def _finish(self, done: Done, *, quiet: bool = False) -> None:
-        self._done, self._quiet = done, quiet
+        self._done, self._quiet = done, quiet or done.told
         self._ended.set()
 
     async def _leave(self) -> str:

@@ -98,11 +98,16 @@ class FileOffered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
-    """The ending, once and last. ``text`` (if any) is the full answer, ``note`` its ending line."""
+    """The ending, once and last. ``text`` (if any) is the full answer, ``note`` its ending line.
+
+    ``told``: ``text`` is no work of the agent's but the sentence about how it ended; no line about
+    the ending is added to it.
+    """
 
     reason: Reason
     text: str = ""
     note: str = ""
+    told: bool = False
 
 
 Event = (
