@@ -2,7 +2,7 @@
 
 from agentconnect.acp.agent import Agent
 from agentconnect.acp.links import dialler
-from agentconnect.acp.messages import Opened
+from agentconnect.acp.messages import Modes
 from agentconnect.acp.paths import resolve_all
 from agentconnect.acp.presets import PRESETS, Preset
 from agentconnect.acp.process import Spawner
@@ -11,7 +11,7 @@ from agentconnect.acp.prompt import attach
 __all__ = [
     "PRESETS",
     "Agent",
-    "Opened",
+    "Modes",
     "Preset",
     "Spawner",
     "attach",

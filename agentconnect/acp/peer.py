@@ -179,7 +179,9 @@ class Peer:
                     self._running += 1
                     if self._running > MAX_REQUESTS:
                         raise PeerError("the agent asked too many questions at once")
-                    requests.start_soon(self._answer, message, self._running > MAX_HANDLED)
+                    scope = trio.CancelScope()  # now: the next line may take the request back
+                    self._asked[bytes(message.id)] = (message.method, scope)
+                    requests.start_soon(self._answer, message, scope, self._running > MAX_HANDLED)
                 case Unusable(reason=reason):
                     self._say_junk(reason, line)
 
@@ -198,22 +200,22 @@ class Peer:
         if found := self._asked.get(key):
             found[1].cancel()
 
-    async def _answer(self, request: Request, too_many: bool) -> None:
+    async def _answer(self, request: Request, scope: trio.CancelScope, too_many: bool) -> None:
         try:
             if too_many:
                 reply = jsonrpc.error(request.id, jsonrpc.INTERNAL_ERROR, "Too many requests")
             else:
-                reply = await self._reply_to(request)
+                reply = await self._reply_to(request, scope)
             await self._write(reply)
         except (AgentExitedError, PeerError):
             log.debug("answer to %s not sent: the agent is gone", request.method)
         finally:
             self._running -= 1
+            if self._asked.get(bytes(request.id), ("", None))[1] is scope:
+                del self._asked[bytes(request.id)]
 
-    async def _reply_to(self, request: Request) -> bytes:
-        key = bytes(request.id)
-        with trio.CancelScope() as scope:
-            self._asked[key] = (request.method, scope)
+    async def _reply_to(self, request: Request, scope: trio.CancelScope) -> bytes:
+        with scope:
             try:
                 value = await self._handler.asked(request.method, request.params)
                 return jsonrpc.result(request.id, value)
@@ -222,8 +224,6 @@ class Peer:
             except Exception:
                 log.exception("answering %s failed", request.method)
                 return jsonrpc.error(request.id, jsonrpc.INTERNAL_ERROR, "Internal error")
-            finally:
-                self._asked.pop(key, None)
         withdrawn = self._handler.withdrawn(request.method)
         if withdrawn is not None:
             return jsonrpc.result(request.id, withdrawn)

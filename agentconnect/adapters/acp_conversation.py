@@ -93,6 +93,8 @@ class Conversation:
 
     def __init__(self, *, cwd: str, execute_allowed: bool, reach: Reach = Reach.CHILD) -> None:
         self.session_id = ""
+        self.mode = ""
+        """The mode the session is in, as far as was told; an agent may change it by itself."""
         self.cancelled = False
         self.late = 0
         """Updates that came too late for their turn and were dropped (design decision 13)."""
@@ -156,6 +158,10 @@ class Conversation:
     async def updated(self, notified: Notified) -> None:
         """One update, in wire order."""
         update = notified.update
+        if isinstance(update, Other) and update.mode_id:
+            if notified.session_id == self.session_id:
+                self.mode = update.mode_id
+            return
         if self._turn is None:
             self._outside_a_turn(update)
             return

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import trio
 
-from agentconnect.acp import Agent, Opened, attach
+from agentconnect.acp import Agent, Modes, attach
 from agentconnect.adapters import acp_endings as endings
 from agentconnect.adapters.acp_conversation import Conversation, Reach
 from agentconnect.adapters.acp_pool import AgentPool
@@ -81,6 +81,8 @@ class AcpSession:
         self._interrupted = False
         self._prompting = False
         self._unsent_said = False
+        self._modes = Modes()
+        self._mode = ""
 
     @property
     def warm(self) -> bool:
@@ -266,6 +268,9 @@ class AcpSession:
         agent, conversation = self._agent, self._conversation
         if agent is not None and conversation is not None:
             if record and agent.usable and conversation.session_id == record.session_id:
+                if conversation.mode != self._mode:
+                    log.warning("the agent went into the mode %s by itself", conversation.mode)
+                    await self._set_mode(agent, conversation, self._modes)
                 return agent, conversation
             self._let_go()
         agent = await self._pool.fresh()
@@ -281,7 +286,8 @@ class AcpSession:
         conversation.opening()
         opened = await agent.new_session(self._settings.cwd)
         conversation.session_id = opened.session_id
-        await self._set_mode(agent, opened)
+        conversation.mode = opened.modes.current
+        await self._set_mode(agent, conversation, opened.modes)
         return agent, conversation
 
     async def _usable_record(self, emit: Emit) -> SessionRecord | None:
@@ -319,7 +325,8 @@ class AcpSession:
                     self._shared.resume_broken = True
                     continue
                 return await self._lost(wording.refused_notice(detail_of(error)), emit)
-            await self._set_mode(agent, opened)
+            conversation.mode = opened.modes.current
+            await self._set_mode(agent, conversation, opened.modes)
             if not by_resume:
                 await conversation.quiet()
                 if not conversation.replayed and record.turns:
@@ -337,15 +344,15 @@ class AcpSession:
             emit(Notice(text=notice))
         return False
 
-    async def _set_mode(self, agent: Agent, opened: Opened) -> None:
+    async def _set_mode(self, agent: Agent, conversation: Conversation, modes: Modes) -> None:
         """Put the session into the mode that is due, where it is not in it (acp.md §5).
 
         Raises: _ModeMissingError or AgentError for a mode of the settings; a preset's own costs one
         line in the log.
         """
-        modes = opened.modes
+        self._modes, self._mode = modes, conversation.mode
         wanted = self._settings.mode or self._settings.asking_mode
-        if not wanted or modes.current == wanted:
+        if not wanted or conversation.mode == wanted:
             return
         if modes.offered and wanted not in modes.offered:
             if self._settings.mode:
@@ -353,7 +360,8 @@ class AcpSession:
             log.warning("the agent offers no mode %s: it may act without asking", wanted)
             return
         try:
-            await agent.set_mode(opened.session_id, wanted, modes.config_id)
+            await agent.set_mode(conversation.session_id, wanted, modes.config_id)
+            self._mode = conversation.mode = wanted
         except AgentError as error:
             if self._settings.mode or endings.is_auth(error):
                 raise

@@ -109,7 +109,8 @@ def start(rig: Rig, model: Model, installed: Callable[[str], Path]) -> Start:
         binaries = installed(preset)
         path = f"{binaries}{os.pathsep}{os.environ['PATH']}"
         hidden = [sys.executable, str(Path(__file__).with_name("without_resume.py"))]
-        command = None if resume else (*hidden, str(binaries / BINARIES[preset]))
+        program, *arguments = BINARIES[preset]
+        command = None if resume else (*hidden, str(binaries / program), *arguments)
         store = SessionStore(rig.sessions)
         store.load(wall_now=1_800_000_000.0, prune=False)
         adapter = AcpAdapter(

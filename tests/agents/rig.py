@@ -24,9 +24,15 @@ from agentconnect.store.sessions import SessionStore
 PACKAGES = {
     "claude": "@agentclientprotocol/claude-agent-acp@0.64.2",
     "codex": "@zed-industries/codex-acp@0.16.0",
+    "gemini": "@google/gemini-cli@0.61.0",
 }
-BINARIES = {"claude": "claude-agent-acp", "codex": "codex-acp"}
+BINARIES = {
+    "claude": ("claude-agent-acp",),
+    "codex": ("codex-acp",),
+    "gemini": ("gemini", "--acp"),
+}
 KEY = SessionKey(room="!room:test", tier=Tier.OWNER)
+OTHER = SessionKey(room="!other:test", tier=Tier.OWNER)
 
 _CODEX = """
 model = "fake-model"
@@ -61,6 +67,14 @@ class Rig:
         store.load(wall_now=1_800_000_000.0, prune=False)
         return store.get(KEY)
 
+    def age(self) -> None:
+        """Let gemini's records be of another minute.
+
+        It names them by the minute, and one that is loaded in the minute of its making is lost.
+        """
+        for chat in self.home.glob(".gemini/tmp/*/chats/session-20*"):
+            chat.rename(chat.with_name(chat.name.replace("session-20", "session-19", 1)))
+
     def environment(
         self, preset: str, port: int, path: str, *, credentials: bool
     ) -> dict[str, str]:
@@ -76,6 +90,14 @@ class Rig:
             (self.home / ".codex").mkdir(exist_ok=True)
             (self.home / ".codex" / "config.toml").write_text(_CODEX.format(port=port))
             return {**common, "FAKE_KEY": "fake", "OPENAI_API_KEY": "fake"}
+        if preset == "gemini":
+            return {
+                **common,
+                "GEMINI_API_KEY": "fake",
+                "GOOGLE_GEMINI_BASE_URL": f"http://127.0.0.1:{port}",
+                "GEMINI_CLI_NO_RELAUNCH": "true",
+                "GEMINI_TELEMETRY_ENABLED": "false",
+            }
         keys = {"ANTHROPIC_API_KEY": "sk-fake"} if credentials else {}
         return {
             **common,
@@ -86,10 +108,10 @@ class Rig:
             "DISABLE_AUTOUPDATER": "1",
         }
 
-    def context(self, prompt: str, *, number: int = 1) -> TurnContext:
+    def context(self, prompt: str, *, number: int = 1, key: SessionKey = KEY) -> TurnContext:
         """An owner's message in the room."""
-        task = Task(id=TaskId(f"t{number}"), body=prompt, room_id=KEY.room, access_tier="owner")
-        return TurnContext(task=task, prompt=prompt, tier=Tier.OWNER, key=KEY, cwd=str(self.work))
+        task = Task(id=TaskId(f"t{number}"), body=prompt, room_id=key.room, access_tier="owner")
+        return TurnContext(task=task, prompt=prompt, tier=Tier.OWNER, key=key, cwd=str(self.work))
 
 
 @dataclass
@@ -136,9 +158,16 @@ class Heard:
         return len(self.all(ToolStarted)), len(self.all(ToolFinished))
 
 
-async def turn(adapter: AcpAdapter, rig: Rig, prompt: str, heard: Heard | None = None) -> Heard:
+async def turn(
+    adapter: AcpAdapter,
+    rig: Rig,
+    prompt: str,
+    heard: Heard | None = None,
+    *,
+    key: SessionKey = KEY,
+) -> Heard:
     """One whole turn through our adapter."""
     heard = heard or Heard()
-    async with adapter.session(KEY) as session:
-        heard.done = await session.turn(rig.context(prompt), heard.emit)
+    async with adapter.session(key) as session:
+        heard.done = await session.turn(rig.context(prompt, key=key), heard.emit)
     return heard

@@ -28,7 +28,7 @@ def main() -> int:
         message = json.loads(line)
         capabilities = (message.get("result") or {}).get("agentCapabilities")
         if capabilities:
-            capabilities["sessionCapabilities"].pop("resume", None)
+            capabilities.get("sessionCapabilities", {}).pop("resume", None)
             line = json.dumps(message).encode() + b"\n"
         sys.stdout.buffer.write(line)
         sys.stdout.buffer.flush()

@@ -7,11 +7,16 @@ that begins with ``#`` is a directive, run in order (see ``DIRECTIVES``); the re
 Options: ``load``, ``resume`` (booleans; ``resume`` may be ``"broken"``), ``late_replay`` (seconds
 after the load response), ``load_error`` [code, message], ``load_empty``, ``new_error`` and
 ``init_error`` [code, message], ``auth`` (method names), ``version``, ``modes``, ``init_delay``,
-``prompt`` (capabilities), ``ignore_eof``, ``ignore_term``, ``crash_on`` (a method), ``exit`` (a
+``prompt`` (capabilities), ``config_modes`` (modes as a config option), ``mode_error``,
+``ids`` (``uuid``), ``options`` (those of permission requests), ``big_new`` (bytes of an update at
+``session/new``), ``extra`` (members of each prompt's result), ``load_says`` (text amid a replay),
+``eof_delay`` (seconds), ``eof_proof`` (a file it makes then), ``init_stderr`` (bytes),
+``ignore_eof``, ``ignore_term``, ``crash_on`` (a method), ``exit`` (a
 code, at once), ``log`` (a file for everything received).
 """
 
 import base64
+import fcntl
 import json
 import os
 import select
@@ -19,6 +24,7 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -44,12 +50,15 @@ class Agent:
         self.cancelled = False
         self.ignore_cancel = False
         self.session: str = ""
-        self.mode = (OPTIONS.get("modes") or ["default"])[0]
+        self.mode = (OPTIONS.get("modes") or OPTIONS.get("config_modes") or ["default"])[0]
         self.number = 0
         self.said: list[str] = []
         self.after: list[Callable[[], None]] = []
         self.blocks: list[Json] = []
         self.stop_reason = "end_turn"
+        self.call_id: int | str = 0
+        self.after_ask = b""
+        self.quiet = False
 
     # --- the wire
 
@@ -74,6 +83,9 @@ class Agent:
                 return None
             block = os.read(0, 1 << 16)
             if not block:
+                time.sleep(OPTIONS.get("eof_delay", 0))
+                if proof := OPTIONS.get("eof_proof"):
+                    Path(proof).touch()
                 if OPTIONS.get("ignore_eof"):
                     while True:
                         time.sleep(60)
@@ -88,8 +100,13 @@ class Agent:
 
     def ask(self, method: str, params: Json, timeout: float = 10) -> Json:
         """A request of ours; the whole answer. Notices a cancel on the way."""
-        call_id, self.next_id = self.next_id, self.next_id + 1
-        self.write({"jsonrpc": "2.0", "id": call_id, "method": method, "params": params})
+        call_id: int | str = self.next_id
+        self.next_id += 1
+        if OPTIONS.get("ids") == "uuid":
+            call_id = str(uuid.uuid4())
+        request = {"jsonrpc": "2.0", "id": call_id, "method": method, "params": params}
+        behind, self.after_ask = self.after_ask, b""
+        self.write_line(json.dumps(request).encode() + behind)
         until = time.monotonic() + timeout
         while (message := self.read(until - time.monotonic())) is not None:
             if "method" not in message and message.get("id") == call_id:
@@ -125,12 +142,16 @@ class Agent:
     def remember(self, entry: Json | None) -> None:
         if "state" not in OPTIONS:
             return
-        sessions = self.sessions()
-        sessions.setdefault(self.session, [])
-        if entry:
-            sessions[self.session].append(entry)
-        with Path(OPTIONS["state"]).open("w") as file:
-            json.dump(sessions, file)
+        state = Path(OPTIONS["state"])
+        with state.with_suffix(".lock").open("w") as lock:  # other rooms' agents write it too
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            sessions = self.sessions()
+            sessions.setdefault(self.session, [])
+            if entry:
+                sessions[self.session].append(entry)
+            new = state.with_suffix(".new")
+            new.write_text(json.dumps(sessions))
+            new.replace(state)
 
     def replay(self, session: str, history: list[Json]) -> None:
         for number, entry in enumerate(history):
@@ -177,19 +198,24 @@ class Agent:
                 "session/load": self.load,
                 "session/resume": self.resume,
                 "session/set_mode": self.set_mode,
+                "session/set_config_option": self.set_config_option,
                 "session/prompt": self.prompt,
             }.get(method)
             answer = {"jsonrpc": "2.0", "id": message["id"]}
             if handler is None:
                 answer["error"] = {"code": -32601, "message": "Method not found"}
             else:
+                self.call_id = message["id"]
                 answer.update(handler(message.get("params") or {}))
-            self.write(answer)
+            if len(answer) > 2:  # a directive may have answered by itself
+                self.write(answer)
             late, self.after = self.after, []
             for step in late:
                 step()
 
     def initialize(self, params: Json) -> Json:
+        sys.stderr.write("\x1b[33mwarning\x1b[0m\n" * (OPTIONS.get("init_stderr", 0) // 20))
+        sys.stderr.flush()
         time.sleep(OPTIONS.get("init_delay", 0))
         if error := OPTIONS.get("init_error"):
             return {"error": {"code": error[0], "message": error[1]}}
@@ -208,7 +234,19 @@ class Agent:
             }
         }
 
+    def config_options(self) -> list[Json]:
+        """A model, and the modes in two groups."""
+        groups = [
+            {"group": mode, "name": mode, "options": [{"value": mode, "name": mode}]}
+            for mode in OPTIONS.get("config_modes", [])
+        ]
+        model = {"id": "model", "category": "model", "type": "select", "currentValue": "m"}
+        option = {"id": "how", "category": "mode", "type": "select", "currentValue": self.mode}
+        return [model | {"options": []}, option | {"options": groups}]
+
     def opened(self) -> Json:
+        if "config_modes" in OPTIONS:
+            return {"configOptions": self.config_options()}
         if modes := OPTIONS.get("modes"):
             offered = [{"id": mode, "name": mode} for mode in modes]
             return {"modes": {"currentModeId": self.mode, "availableModes": offered}}
@@ -221,7 +259,8 @@ class Agent:
             return {"error": {"code": error[0], "message": error[1]}}
         self.session = f"s-{os.getpid()}-{time.monotonic_ns()}"
         self.remember(None)
-        self.update({"sessionUpdate": "available_commands_update", "availableCommands": []})
+        update = {"sessionUpdate": "available_commands_update", "availableCommands": []}
+        self.update(update | {"_meta": "x" * OPTIONS.get("big_new", 0)})
         return {"result": {"sessionId": self.session, **self.opened()}}
 
     def load(self, params: Json) -> Json:
@@ -242,6 +281,8 @@ class Agent:
             self.after.append(later)
         else:
             self.replay(self.session, history)
+        if text := OPTIONS.get("load_says"):
+            self.say(text)
         return {"result": self.opened()}
 
     def resume(self, params: Json) -> Json:
@@ -252,7 +293,16 @@ class Agent:
         self.session = params["sessionId"]
         return {"result": self.opened()}
 
+    def set_config_option(self, params: Json) -> Json:
+        assert params["configId"] == "how"
+        if error := OPTIONS.get("mode_error"):
+            return {"error": {"code": error[0], "message": error[1]}}
+        self.mode = params["value"]
+        return {"result": {"configOptions": self.config_options()}}
+
     def set_mode(self, params: Json) -> Json:
+        if error := OPTIONS.get("mode_error"):
+            return {"error": {"code": error[0], "message": error[1]}}
         self.mode = params["modeId"]
         return {"result": {}}
 
@@ -273,7 +323,7 @@ class Agent:
                     return answer
         except Cancelled:
             self.stop_reason = "cancelled"
-        return {"result": {"stopReason": self.stop_reason}}
+        return {"result": {"stopReason": self.stop_reason} | OPTIONS.get("extra", {})}
 
     # --- directives
 
@@ -333,10 +383,79 @@ class Agent:
     def permission(self, call: Json) -> None:
         answer = self.ask(
             "session/request_permission",
-            {"sessionId": self.session, "toolCall": call, "options": PERMISSION_OPTIONS},
+            {
+                "sessionId": self.session,
+                "toolCall": call,
+                "options": OPTIONS.get("options", PERMISSION_OPTIONS),
+            },
         )
         outcome = answer.get("result", {}).get("outcome", {})
-        self.say(f"[{outcome.get('optionId') or outcome.get('outcome')}]")
+        if not self.quiet:
+            self.say(f"[{outcome.get('optionId') or outcome.get('outcome')}]")
+
+    def ask_json(self, call: str) -> None:
+        """Ask with exactly this tool call."""
+        self.permission(json.loads(call))
+
+    def ask_silently(self, call: str) -> None:
+        """The same without a word about the answer."""
+        self.quiet = True
+        self.permission(json.loads(call))
+        self.quiet = False
+
+    def last_words(self, text: str) -> None:
+        """Wait for the cancel, and still say something before the turn ends."""
+        self.ignore_cancel = True
+        while not self.cancelled:
+            self.wait(0.01)
+        self.say(text)
+        raise Cancelled
+
+    def error_json(self, error: str) -> Json:
+        """An error of any shape."""
+        return {"error": json.loads(error)}
+
+    def ask_and_take_back(self, path: str) -> None:
+        """Ask, and cancel that request at once; its answer is still waited for."""
+        call_id = self.next_id
+        params = {"requestId": call_id}
+        call = {"toolCallId": "back", "title": f"Write {path}", "locations": [{"path": path}]}
+        withdrawn = {"jsonrpc": "2.0", "method": "$/cancel_request", "params": params}
+        self.after_ask = b"\n" + json.dumps(withdrawn).encode()
+        self.permission(call)
+
+    def raw_update(self, update: str) -> None:
+        """Any update."""
+        self.update(json.loads(update))
+
+    def change_mode(self, mode: str) -> None:
+        """Go into another mode without having been asked."""
+        self.mode = mode
+        if "config_modes" in OPTIONS:
+            options = self.config_options()
+            self.update({"sessionUpdate": "config_option_update", "configOptions": options})
+        else:
+            self.update({"sessionUpdate": "current_mode_update", "currentModeId": mode})
+
+    def flood(self, count: str) -> Json:
+        """So many chunks and the answer in a single write."""
+        updates = [
+            {
+                "jsonrpc": "2.0",
+                "method": "session/update",
+                "params": {
+                    "sessionId": self.session,
+                    "update": {
+                        "sessionUpdate": "agent_message_chunk",
+                        "content": {"type": "text", "text": f"{number} "},
+                    },
+                },
+            }
+            for number in range(int(count))
+        ]
+        answer = {"jsonrpc": "2.0", "id": self.call_id, "result": {"stopReason": "end_turn"}}
+        self.write_line("\n".join(json.dumps(each) for each in [*updates, answer]).encode())
+        return {}
 
     def ask_after_cancel(self, path: str) -> None:
         """Wait for the cancel, then ask once more and do not end before the answer came."""
@@ -450,6 +569,14 @@ DIRECTIVES: dict[str, Callable[[Agent, str], Json | None]] = {
     "ask-command": Agent.ask_command,
     "ask-bare": Agent.ask_bare,
     "ask-after-cancel": Agent.ask_after_cancel,
+    "ask-json": Agent.ask_json,
+    "ask-silently": Agent.ask_silently,
+    "last-words": Agent.last_words,
+    "error-json": Agent.error_json,
+    "ask-and-take-back": Agent.ask_and_take_back,
+    "update": Agent.raw_update,
+    "change-mode": Agent.change_mode,
+    "flood": Agent.flood,
     "unknown": Agent.unknown,
     "hang": Agent.hang,
     "deaf": Agent.deaf,

@@ -175,7 +175,7 @@ def _telling(data: object, depth: int) -> str:
                 return text
         return text
     if isinstance(data, dict) and depth < _DATA_DEPTH:
-        for key in ("details", "message", "error", "reason"):
+        for key in ("details", "message", "error", "reason", "errorKind"):
             if found := _telling(data.get(key), depth + 1):
                 return found
     return ""

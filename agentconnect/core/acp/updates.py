@@ -140,7 +140,18 @@ def _read(raw: Raw) -> Update:
     if kind == "current_mode_update":
         value = _plain.decode(raw)
         return Other(kind=kind, mode_id=_text(value, "currentModeId") or _text(value, "modeId"))
+    if kind == "config_option_update":
+        return Other(kind=kind, mode_id=_mode_option(_plain.decode(raw)))
     return Other(kind=kind)
+
+
+def _mode_option(value: Any) -> str:
+    """The current value of the option that is the session's mode."""
+    options = value.get("configOptions")
+    for option in options if isinstance(options, list) else ():
+        if _text(option, "category") == "mode":
+            return _text(option, "currentValue")
+    return ""
 
 
 def _loose_chunk(kind: str, value: Any) -> Text:
