@@ -125,8 +125,8 @@ class Desk:
             self._idle.set()
 
     def _follow(self, reporter: Reporter) -> None:
-        self._reporters = {item for item in self._reporters if not item.closed.is_set()}
         self._reporters.add(reporter)
+        reporter.on_closed = self._reporters.discard
 
     def load(self) -> tuple[int, float]:
         """Tasks in hand, waiting ones included, and the age of the oldest in seconds."""

@@ -88,6 +88,7 @@ class Reporter:
         self.scope = trio.CancelScope()  # ends when a stop gives up what is still owed
         self.completed = trio.Event()
         self.closed = trio.Event()
+        self.on_closed: Callable[[Reporter], None] = lambda reporter: None
 
     def __repr__(self) -> str:
         return f"<Reporter {self._task.id} {self._ladder.state.value}>"
@@ -140,6 +141,7 @@ class Reporter:
             self._shown.set()
             self.completed.set()
             self.closed.set()
+        self.on_closed(self)
 
     async def _climb(self, ops: trio.Nursery) -> None:
         while not self._ladder.closed:

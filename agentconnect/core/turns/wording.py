@@ -156,6 +156,11 @@ def given_up(starts: int) -> str:
     )
 
 
+def no_ending(adapter: str) -> str:
+    """The adapter broke its contract: the turn ended and nobody said how."""
+    return f"(The adapter {adapter} ended this turn without saying how it ended.)"
+
+
 def nothing_to_say(reason: Reason) -> str:
     """The archived text of an ending that posts nothing; the broker says so in the room."""
     return (

@@ -1,6 +1,7 @@
 """The desk: queue, deadlines, stop, take-up after a restart, guests, failures."""
 
 import logging
+from collections.abc import Sequence
 
 import pytest
 import trio
@@ -243,6 +244,19 @@ async def test_broken_turn_becomes_its_answer(
     assert world.results["t2"] == world.results["t3"] == "[REPLIED]\n\nhi"
 
 
+async def test_adapter_that_returns_no_ending_fails_one_turn(
+    autojump_clock: Clock, world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What was said stays, and the note names the adapter."""
+
+    async def script(agent: FakeAgent, ctx: TurnContext, emit: Emit) -> Done:
+        emit(MessageChunk(text="so far"))
+        return None  # type: ignore[return-value]
+
+    await run_tasks(world, script, task())
+    assert world.texts["$e1"].startswith("so far\n\n(The adapter acp ended this turn without")
+
+
 async def test_adapter_that_cannot_open_fails_one_turn(autojump_clock: Clock, world: World) -> None:
     """A session that does not open is an answer too."""
 
@@ -271,7 +285,7 @@ async def test_unrecordable_answer_goes_out_as_the_result(
 ) -> None:
     """An answer that cannot be recorded is not edited in, but it is not lost either."""
 
-    async def fail(task_id: TaskId, answer: str) -> None:
+    async def fail(task_id: TaskId, answer: str, files: Sequence[str] = ()) -> None:
         raise OSError("no space")
 
     world.answered = fail  # type: ignore[method-assign]
