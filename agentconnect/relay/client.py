@@ -22,6 +22,7 @@ from agentconnect.relay.capabilities import Capabilities
 from agentconnect.relay.claim import BearerClaim
 from agentconnect.relay.debts import pay_debts
 from agentconnect.relay.egress import LIMIT_BYTES, Egress
+from agentconnect.relay.events import EventChannel, Health, Sink
 from agentconnect.relay.guard import GuardKeeper
 from agentconnect.relay.heartbeat import Heartbeat
 from agentconnect.relay.http import USER_AGENT, Http
@@ -46,7 +47,8 @@ class RelayConfig(msgspec.Struct, frozen=True, kw_only=True):
     ``token_file`` is the file the token came from, if it came from one; ``on_rotated`` is told each
     new secret, so that nothing that is written down ever holds it. In ``claims_dir`` all state
     folders of this user agree on who polls with a token. ``private_folders`` and
-    ``private_files`` are never sent, whatever ``egress_roots`` says.
+    ``private_files`` are never sent, whatever ``egress_roots`` says. ``events``: where the
+    event channel goes; None: it is off.
     """
 
     credential: Credential
@@ -64,6 +66,7 @@ class RelayConfig(msgspec.Struct, frozen=True, kw_only=True):
     private_folders: tuple[str, ...] = ()
     private_files: tuple[str, ...] = ()
     package_version: str = "0"
+    events: Sink | None = None
     user_agent: str = USER_AGENT
     poll_wait_s: int = POLL_WAIT_S
 
@@ -114,6 +117,14 @@ class Relay:
         )
         self._strandings = Strandings(journal, self._outbox, allowed=lambda: self._guard.polling)
         self._taking = False
+        self._events: EventChannel | None = None
+        if config.events is not None:
+            self._events = EventChannel(
+                self._http,
+                config.events,
+                has_token_file=config.token_file is not None,
+                wall_now=wall_now,
+            )
         self._poller = Poller(
             self._http,
             self._bearer,
@@ -150,6 +161,11 @@ class Relay:
         return (
             not self._taking or trio.current_time() - self._poller.progress_at < PROGRESS_WITHIN_S
         )
+
+    @property
+    def events(self) -> Health | None:
+        """How the event channel is; None unless it was asked for."""
+        return self._events.health if self._events else None
 
     def set_load(self, *, status: str = "", step: str = "") -> None:
         """What the next heartbeat says of this node; a blank leaves the relay's last word."""
@@ -207,6 +223,8 @@ class Relay:
         beside.start_soon(self._strandings.run)
         beside.start_soon(self._heartbeat.run)
         beside.start_soon(pay_debts, self._journal, self.rooms)
+        if self._events is not None:
+            beside.start_soon(self._events.run)
         intake = Intake(
             self._http,
             self._journal,

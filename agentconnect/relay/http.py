@@ -7,7 +7,7 @@ the address redacted and never quote what the library said: that may hold a head
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cache, lru_cache
 from urllib.parse import quote, urlsplit
 
@@ -33,6 +33,9 @@ FOREIGN_CONNECTIONS = 4
 CONNECT_S = 8.0
 
 
+Take = Callable[[bytes], Awaitable[None]]
+
+
 class Call(msgspec.Struct, frozen=True, kw_only=True):
     """One request. ``path`` is under the base unless ``url`` is given; ``content`` is JSON.
 
@@ -50,6 +53,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     stall_s: float = float("inf")
     answer_bytes: int = ANSWER_BYTES
     overflow: bool = False
+    last_event_id: str = ""
     with_bearer: bool = True
 
 
@@ -120,12 +124,14 @@ class Http:
         self._foreign = Transport(
             connections=FOREIGN_CONNECTIONS, tls=tls, resolver=foreign or PublicResolver()
         )
+        self._streams = Transport(connections=1, tls=tls, resolver=resolver)
 
     async def aclose(self) -> None:
         """Close all connections."""
         await self._polls.aclose()
         await self._calls.aclose()
         await self._foreign.aclose()
+        await self._streams.aclose()
 
     async def poll(self, wait_s: int, within_s: float) -> Answer:
         """One ``GET /v1/tasks``. Raises: RelayError, AuthRejectedError."""
@@ -150,11 +156,18 @@ class Http:
                 self._on_unauthorized()
             raise
 
-    async def _bounded(self, transport: Transport, call: Call) -> Answer:
+    async def stream(self, call: Call, take: Take) -> None:
+        """Hand each block of an answer's body to ``take``, an empty one once it has begun.
+
+        Raises: RelayError, AuthRejectedError, and whatever ``take`` raises.
+        """
+        await self._bounded(self._streams, call, take)
+
+    async def _bounded(self, transport: Transport, call: Call, take: Take | None = None) -> Answer:
         url = call.url or self.base + call.path
         try:
             with trio.fail_after(call.within_s):
-                return await self._exchange(transport, call, url)
+                return await self._exchange(transport, call, url, take)
         except trio.TooSlowError as error:
             raise RelayError(f"{_where(call, url)} took longer than {call.within_s:g} s") from error
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
@@ -170,7 +183,9 @@ class Http:
         except httpx.HTTPError as error:
             raise RelayError(f"{_where(call, url)}: {type(error).__name__}") from error
 
-    async def _exchange(self, transport: Transport, call: Call, url: str) -> Answer:
+    async def _exchange(
+        self, transport: Transport, call: Call, url: str, take: Take | None
+    ) -> Answer:
         address = _parsed(url)
         request = httpx.Request(
             call.method,
@@ -182,6 +197,8 @@ class Http:
         )
         response = await transport.handle_async_request(request)
         try:
+            if take is not None and 200 <= response.status_code < 300:
+                return await _pass_on(response, take)
             return await _read(response, call, url)
         finally:
             await response.aclose()
@@ -199,9 +216,18 @@ class Http:
         if call.content is not None:
             headers.append((b"Content-Type", b"application/json"))
             headers.append((b"Content-Length", b"%d" % len(call.content)))
+        if call.last_event_id:
+            headers.append((b"Last-Event-ID", call.last_event_id.encode("ascii")))
         if call.key:
             headers.append((b"Idempotency-Key", call.key.encode("ascii")))
         return headers
+
+
+async def _pass_on(response: httpx.Response, take: Take) -> Answer:
+    await take(b"")
+    async for block in _stream_of(response):
+        await take(block)
+    return Answer(status=response.status_code, body=b"")
 
 
 async def _read(response: httpx.Response, call: Call, url: str) -> Answer:
@@ -228,9 +254,7 @@ async def _read(response: httpx.Response, call: Call, url: str) -> Answer:
 
 async def _body(response: httpx.Response, limit: int) -> tuple[bytes, bool]:
     """At most ``limit`` bytes, and whether that was all."""
-    stream = response.stream
-    if not isinstance(stream, httpx.AsyncByteStream):
-        raise InvariantError("a response of the wrong kind")
+    stream = _stream_of(response)
     chunks: list[bytes] = []
     size = 0
     async for chunk in stream:
@@ -239,6 +263,13 @@ async def _body(response: httpx.Response, limit: int) -> tuple[bytes, bool]:
             return b"".join(chunks), False
         chunks.append(chunk)
     return b"".join(chunks), True
+
+
+def _stream_of(response: httpx.Response) -> httpx.AsyncByteStream:
+    stream = response.stream
+    if not isinstance(stream, httpx.AsyncByteStream):
+        raise InvariantError("a response of the wrong kind")
+    return stream
 
 
 def _refusal(response: httpx.Response, body: str, where: str) -> RelayError:
