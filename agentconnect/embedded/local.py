@@ -9,6 +9,7 @@ import trio
 from agentconnect.embedded import keys, people, rooms, tasks
 from agentconnect.embedded.house import House
 from agentconnect.embedded.leases import State
+from agentconnect.embedded.listening import Listener
 from agentconnect.embedded.pagepeople import command_for, new_agent
 from agentconnect.embedded.records import Kind, Message, TaskRow, User
 from agentconnect.embedded.store import DATABASE, Store, Tx
@@ -31,8 +32,9 @@ class LocalSetup(msgspec.Struct, frozen=True, kw_only=True):
 class EmbeddedRelay:
     """A running relay."""
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, house: House, listener: Listener | None = None) -> None:
         self._house = house
+        self._listener = listener
 
     @property
     def base(self) -> str:
@@ -178,6 +180,11 @@ class EmbeddedRelay:
     def open_polls(self, agent_id: str) -> int:
         """How many polls of an agent are held open."""
         return self._house.presence.open_of(agent_id)
+
+    @property
+    def connections(self) -> int:
+        """How many connections are open."""
+        return 0 if self._listener is None else self._listener.open
 
     async def prune(self) -> None:
         """Forget what is past its window, as the timer does now and then."""

@@ -71,7 +71,7 @@ async def open_embedded(
             await serving.start(listener.run, listening)
             serving.start_soon(_timers, house)
             try:
-                yield EmbeddedRelay(house)
+                yield EmbeddedRelay(house, listener)
             except Exception as error:  # noqa: BLE001 - raised again below, as it came
                 failed = error
             finally:

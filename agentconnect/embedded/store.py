@@ -2,7 +2,7 @@
 
 A unit is a plain function of a :class:`Tx`; everything one request does is one unit, so it is all
 or nothing. Small units run where they are called: they touch a few rows in memory, and waking a
-thread for that costs more than the work (ADR 13). What waits for the disk (:mod:`syncs`) and what
+thread for that costs more than the work (ADR 14). What waits for the disk (:mod:`syncs`) and what
 reads or renders much runs in a thread. What a unit wakes (waiting pollers, open event streams) is
 told only after its commit. Nothing above this module knows which engine is below it (design.md,
 decision 14).
