@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from tests.shell.relay.rig import running
-from tests.support.fake_broker import Answer, open_broker
+from tests.support.fake_broker import Answer, open_broker, wire_task
 
 ROOM = "!r:h"
 
@@ -204,3 +204,57 @@ async def test_mentions_are_full_ids_and_few(tmp_path: Path) -> None:
         (request,) = broker.of("room")
         assert request.body["body"] == "hi \ufffd"
         assert request.body["mentions"] == ["@ann:h", *(f"@u{number}:h" for number in range(9))]
+
+
+async def test_nobody_reacts_to_a_message_that_a_task_came_from(tmp_path: Path) -> None:
+    """The relay marks it itself; others can be marked."""
+    async with open_broker() as broker, running(broker, tmp_path) as rig:
+        broker.serve(wire_task("t1", source_message_id="$asked"))
+        await rig.tasks()
+        assert not (await rig.relay.rooms.react(ROOM, "$asked", "👍")).ok
+        assert not (await rig.relay.rooms.react(ROOM, "$other", " ")).ok
+        assert broker.of("room") == []
+        broker.script("room", Answer(body={"ok": True}))
+        assert (await rig.relay.rooms.react(ROOM, "$other", "👍")).ok
+        body = broker.of("room")[0].body
+        assert body == {"op": "react", "room_id": ROOM, "event_id": "$other", "key": "👍"}
+
+
+async def test_a_reaction_that_says_no_is_a_failure(tmp_path: Path) -> None:
+    """200 with `ok: false` hides nothing (★15)."""
+    async with open_broker() as broker, running(broker, tmp_path) as rig:
+        broker.script("room", Answer(body={"ok": False}))
+        assert not (await rig.relay.rooms.react(ROOM, "$e", "👍")).ok
+
+
+async def test_messages_of_a_room_keep_their_order(tmp_path: Path) -> None:
+    """A slow one is waited for by those behind it, and by no other room."""
+    async with open_broker() as broker, running(broker, tmp_path) as rig:
+        broker.script("room", Answer(apply=True, delay_s=0.6, body={"event_id": "$slow"}))
+        async with trio.open_nursery() as turns:
+            for body in ("first", "second", "third"):
+                turns.start_soon(rig.relay.rooms.message, ROOM, body)
+                await broker.until(lambda: broker.of("room"))
+            assert (await rig.relay.rooms.message("!other:h", "at once")).ok
+            assert broker.bodies(ROOM) in ([], ["first"])
+        assert broker.bodies(ROOM) == ["first", "second", "third"]
+        assert rig.relay.rooms._lines == {}
+
+
+async def test_the_caller_learns_what_the_relay_said(tmp_path: Path) -> None:
+    """Status, the word of a conflict, the echo of a key, the seconds of a cooldown."""
+    async with open_broker() as broker:
+        broker.keyed()
+        async with running(broker, tmp_path) as rig:
+            rooms = rig.relay.rooms
+            first = await rooms.message(ROOM, "a", key="k")
+            again = await rooms.message(ROOM, "a", key="k")
+            assert (first.echo, again.echo) == ("created", "replayed")
+            broker.script("messages", Answer(409, {"state": "conflict"}))
+            clash = await rooms.message(ROOM, "b", key="k")
+            assert (clash.status, clash.state, clash.cooling_s) == (409, "conflict", 0)
+            broker.script("room", Answer(429, {"retry_after_ms": 7000}))
+            busy = await rooms.edit(ROOM, "$e", "x")
+            assert (busy.status, busy.cooling_s) == (429, 7.0)
+            assert 0 < (await rooms.edit(ROOM, "$e", "x")).cooling_s <= 7.0
+            assert rooms.cooling("!other:h") == 0
