@@ -185,6 +185,7 @@ async def test_a_turn_over_its_deadline(start: Start, rig: Rig, preset: str) -> 
         again = await turn(adapter, rig, "#say in time")
 
     assert Cause.TIMEOUT == deadline.cause
+    assert heard.done is not None
     assert Reason.CANCELLED == heard.done.reason
     assert "chunk 3" in heard.text
     assert "in time" in again.text

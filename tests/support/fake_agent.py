@@ -11,11 +11,12 @@ after the load response), ``load_error`` [code, message], ``load_empty``, ``new_
 ``ids`` (``uuid``), ``options`` (those of permission requests), ``big_new`` (bytes of an update at
 ``session/new``), ``extra`` (members of each prompt's result), ``load_says`` (text amid a replay),
 ``eof_delay`` (seconds), ``eof_proof`` (a file it makes then), ``init_stderr`` (bytes),
-``ignore_eof``, ``ignore_term``, ``crash_on`` (a method), ``exit`` (a
-code, at once), ``log`` (a file for everything received).
+``new_delay`` (seconds), ``ignore_eof``, ``ignore_term``, ``crash_on`` (a method), ``crash_unless``
+(a file is there), ``exit`` (a code, at once), ``log`` (a file for everything received).
 """
 
 import base64
+import contextlib
 import fcntl
 import json
 import os
@@ -188,7 +189,8 @@ class Agent:
             method = message.get("method")
             if method is None or "id" not in message:
                 continue
-            if OPTIONS.get("crash_on") == method:
+            saved = Path(OPTIONS.get("crash_unless", "/nowhere")).exists()
+            if OPTIONS.get("crash_on") == method and not saved:
                 sys.stderr.write("about to crash\n")
                 sys.stderr.flush()
                 os._exit(9)
@@ -255,6 +257,7 @@ class Agent:
     def new(self, params: Json) -> Json:
         assert Path(params["cwd"]).is_absolute()
         assert params["mcpServers"] == []
+        time.sleep(OPTIONS.get("new_delay", 0))
         if error := OPTIONS.get("new_error"):
             return {"error": {"code": error[0], "message": error[1]}}
         self.session = f"s-{os.getpid()}-{time.monotonic_ns()}"
@@ -410,6 +413,11 @@ class Agent:
             self.wait(0.01)
         self.say(text)
         raise Cancelled
+
+    def last_words_anyway(self, text: str) -> None:
+        """The same, and the turn ends as if nothing had been."""
+        with contextlib.suppress(Cancelled):
+            self.last_words(text)
 
     def error_json(self, error: str) -> Json:
         """An error of any shape."""
@@ -572,6 +580,7 @@ DIRECTIVES: dict[str, Callable[[Agent, str], Json | None]] = {
     "ask-json": Agent.ask_json,
     "ask-silently": Agent.ask_silently,
     "last-words": Agent.last_words,
+    "last-words-anyway": Agent.last_words_anyway,
     "error-json": Agent.error_json,
     "ask-and-take-back": Agent.ask_and_take_back,
     "update": Agent.raw_update,

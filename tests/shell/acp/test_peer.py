@@ -120,6 +120,32 @@ async def test_an_answer_is_seen_after_everything_before_it(autojump_clock: obje
         assert [b'{"a":1}'] == [bytes(r).replace(b" ", b"") for r in results]  # type: ignore[call-overload]
 
 
+async def test_five_hundred_chunks_meet_a_slow_handler_in_order(autojump_clock: object) -> None:
+    """In one write with the answer, 200 times; in some a chunk takes a millisecond (D7)."""
+
+    class Slow(Recorder):
+        pause = 0.0
+
+        async def notified(self, method: str, params: msgspec.Raw) -> None:
+            await trio.sleep(self.pause)
+            self.seen.append(bytes(params).decode())
+
+    expected = [str(number) for number in range(500)]
+    lines = [json.dumps({"method": "u", "params": number}) + "\n" for number in range(500)]
+    for run in range(200):
+        ours, theirs = trio.testing.memory_stream_pair()
+        handler = Slow()
+        handler.pause = 0.001 if run % 20 == 0 else 0.0
+        peer = Peer(ours, ours, handler)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(peer.run)
+            block = "".join([*lines, '{"id":1,"result":{}}\n']).encode()
+            nursery.start_soon(theirs.send_all, block)
+            await peer.request("m", PARAMS)
+            assert expected == handler.seen
+            nursery.cancel_scope.cancel()
+
+
 async def test_a_slow_handler_stops_the_reading(autojump_clock: object) -> None:
     """Back-pressure: nothing is queued in memory while one update is being handled."""
     async with wired() as wire:

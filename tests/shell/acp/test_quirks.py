@@ -470,6 +470,53 @@ async def test_a_slow_start_and_a_noisy_one(tmp_path: Path) -> None:
         assert "up" == (await rig.turn("#say up")).answer
 
 
+async def test_a_death_during_initialize_costs_one_turn(tmp_path: Path) -> None:
+    """The next message starts another and resumes the same conversation; others are untouched."""
+    once = tmp_path / "once"
+    options = {"crash_on": "initialize", "crash_unless": str(once), "resume": True}
+    once.touch()
+    async with running(tmp_path, options) as rig:
+        await rig.turn("#say one")
+        other = number_in((await rig.turn("#pid", room(2))).answer, "pid")
+    async with running(tmp_path, options) as rig:
+        other = number_in((await rig.turn("#pid", room(2))).answer, "pid")
+        once.unlink()
+        failed = await rig.turn("#say two")
+        assert Reason.FAILED is failed.done.reason
+        assert "exit code 9" in failed.done.note
+        assert other == number_in((await rig.turn("#pid", room(2))).answer, "pid")
+        once.touch()
+        assert "[turns 2]" == (await rig.turn("#history")).answer
+
+
+async def test_one_that_hangs_in_session_new_can_be_cut_off(tmp_path: Path) -> None:
+    """No answer to the opening: the turn is ended from outside, with its process."""
+    async with running(tmp_path, {"new_delay": 600}) as rig:
+
+        async def give_up(session: AcpSession, events: list[Event]) -> None:
+            await until(lambda: session.pid)
+            await session.interrupt()
+            await session.kill()
+
+        with trio.fail_after(10):
+            outcome = await rig.turn("#say never", during=give_up)
+        assert Done(reason=Reason.CANCELLED) == outcome.done
+        await until(lambda: not children())
+
+
+async def test_a_turn_that_finishes_in_spite_of_the_cancel(tmp_path: Path) -> None:
+    """The deadline came, and the agent was done: that is a finished turn, with its answer."""
+
+    async def interrupt(session: AcpSession, events: list[Event]) -> None:
+        await until(lambda: events)
+        await session.interrupt()
+
+    async with running(tmp_path) as rig:
+        outcome = await rig.turn("#say begun\n#last-words-anyway  and done", during=interrupt)
+    assert Done(reason=Reason.COMPLETED) == outcome.done
+    assert "begun and done" == outcome.answer
+
+
 # --- conversations
 
 
