@@ -31,10 +31,12 @@ class Directory:
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], str] = {}
+        self._there: frozenset[str] = frozenset()
 
     def load(self, rows: list[SecretRow]) -> None:
         """Take what the database holds."""
         self._known = {(row.role, row.hash): row.user_id for row in rows}
+        self._there = frozenset(self._known.values())
 
     def who(self, role: str, secret: str) -> str:
         """The user a secret belongs to, ``""`` for nobody."""
@@ -42,7 +44,7 @@ class Directory:
 
     def is_gone(self, user_id: str) -> bool:
         """Whether nothing opens anything for this user any more."""
-        return user_id not in self._known.values()
+        return user_id not in self._there
 
 
 def secrets_of(tx: Tx) -> list[SecretRow]:

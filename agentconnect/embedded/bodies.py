@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 T = TypeVar("T")
+_LATER_S = "5"
 
 
 class Refusal(Exception):
@@ -43,8 +44,9 @@ def raw_json(body: bytes, status: int = 200, headers: dict[str, str] | None = No
 
 
 def refused(refusal: Refusal) -> Response:
-    """The answer of a refusal."""
-    return answer({"error": refusal.sentence}, refusal.status)
+    """The answer of a refusal; "not now" says when."""
+    later = {"retry-after": _LATER_S} if refusal.status == 503 else None
+    return answer({"error": refusal.sentence}, refusal.status, later)
 
 
 async def read(request: Request, limit: int) -> bytes:

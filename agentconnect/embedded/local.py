@@ -165,6 +165,11 @@ class EmbeddedRelay:
         """The reactions on a message, as (key, sender)."""
         return await self._house.store.read(lambda tx: rooms.reactions(tx, event_id))
 
+    async def heartbeat_of(self, agent_id: str) -> str:
+        """What an agent's worker last said of itself, as JSON."""
+        sql = "SELECT heartbeat FROM users WHERE user_id = ?"
+        return await self._house.store.read(lambda tx: tx.text(sql, agent_id))
+
     async def tasks_of(self, event_id: str) -> list[TaskRow]:
         """The tasks a message became."""
         return await self._house.store.read(lambda tx: tasks.of_source(tx, event_id))
@@ -180,6 +185,10 @@ class EmbeddedRelay:
     def open_polls(self, agent_id: str) -> int:
         """How many polls of an agent are held open."""
         return self._house.presence.open_of(agent_id)
+
+    def disk_waits(self) -> int:
+        """How many times something waited for the disk; several may have shared one."""
+        return self._house.store.syncs
 
     @property
     def connections(self) -> int:

@@ -52,12 +52,12 @@ class ResultBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Heartbeat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a worker says of itself; kept as the newest of each."""
+    """What a worker says of itself; kept as the newest of each, and null takes one back."""
 
-    client: str = ""
-    inflight: int | None = None
-    status: str | None = None
-    step: str | None = None
+    client: str | msgspec.UnsetType = msgspec.UNSET
+    inflight: int | msgspec.UnsetType = msgspec.UNSET
+    status: str | msgspec.UnsetType | None = msgspec.UNSET
+    step: str | msgspec.UnsetType | None = msgspec.UNSET
 
 
 def bearer(house: House, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
@@ -111,7 +111,7 @@ async def result(house: House, agent_id: str, request: Request) -> Response:
 async def heartbeat(house: House, agent_id: str, request: Request) -> Response:
     """``POST /v1/heartbeat``."""
     said = await read_as(request, Heartbeat, JSON_BYTES)
-    told = {k: v for k, v in msgspec.to_builtins(said).items() if v is not None}
+    told = {name: value[:500] if isinstance(value, str) else value for name, value in _said(said)}
 
     def unit(tx: Tx) -> None:
         last = tx.text("SELECT heartbeat FROM users WHERE user_id = ?", agent_id)
@@ -121,6 +121,10 @@ async def heartbeat(house: House, agent_id: str, request: Request) -> Response:
 
     await house.store.write(unit, durable=False)
     return answer({"ok": True})
+
+
+def _said(beat: Heartbeat) -> list[tuple[str, object]]:
+    return list(msgspec.to_builtins(beat).items())
 
 
 async def fetch(house: House, agent_id: str, request: Request) -> Response:
@@ -191,7 +195,7 @@ class Poll:
                     with trio.CancelScope(shield=True):  # what is leased is told or given back
                         served = await house.take(agent_id, alive=alive)
                     alive = True  # from here on this poll is the proof
-                    if served or house.bells.stopping:
+                    if served or house.bells.stopping or house.directory.is_gone(agent_id):
                         return served
                     await bell.wait()
                 finally:

@@ -1,7 +1,6 @@
 """A poll whose client leaves between the lease and the answer, driven without a socket."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import trio
@@ -10,6 +9,7 @@ import trio.testing
 from agentconnect.core.errors import WorkspaceHeldError
 from agentconnect.embedded import tasks
 from agentconnect.embedded.house import House
+from agentconnect.embedded.http1 import Message
 from agentconnect.embedded.local import EmbeddedRelay
 from agentconnect.embedded.timing import Timing
 from agentconnect.embedded.wire import Poll
@@ -30,19 +30,19 @@ async def test_lease_is_given_back_when_its_answer_reached_nobody(
         gone = trio.Event()
         sent: list[str] = []
 
-        async def receive() -> dict[str, Any]:
+        async def receive() -> Message:
             if not sent:
                 await gone.wait()
             return {"type": "http.disconnect"}
 
-        async def send(message: dict[str, Any]) -> None:
+        async def send(message: Message) -> None:
             sent.append(message["type"])
             if message["type"] == leaves_at:
                 gone.set()
                 await trio.testing.wait_all_tasks_blocked()
 
         secret = setup.agent_token.partition("|")[2].encode()
-        scope = {
+        scope: Message = {
             "type": "http",
             "method": "GET",
             "path": "/v1/tasks",
