@@ -193,11 +193,11 @@ class AcpAdapter:
             await self._tidy(session)
 
     async def _tidy(self, session: AcpSession) -> None:
-        with trio.CancelScope(shield=True):
-            if not session.users and session.key.room.startswith("task:"):
+        if not session.users and session.key.room.startswith("task:"):
+            with trio.CancelScope(shield=True):
                 await session.retire()
-            elif self._store.due:
-                self._pool.later(self._store.settle)  # nobody waits for it
+        elif self._store.due:
+            self._pool.later(self._store.settle)  # nobody waits for it
         idle = [k for k, s in self._sessions.items() if not s.users and not s.warm]
         for key in idle:
             del self._sessions[key]

@@ -78,6 +78,9 @@ class Acks:
             while True:
                 self._wake = trio.Event()
                 rest = self._start_due(sending)
+                if rest == float("inf"):
+                    await self._wake.wait()
+                    continue
                 with trio.move_on_after(rest):
                     await self._wake.wait()
 

@@ -8,10 +8,15 @@ httpx's exceptions, and none of them quotes the peer or our headers.
 
 import select
 from collections.abc import AsyncIterator
+from typing import TypeAlias
 
 import h11
 import httpx
 import trio
+
+from agentconnect.relay.resolver import Link
+
+Tls: TypeAlias = trio.SSLStream[trio.SocketStream]
 
 HEAD_BYTES = 64 * 1024
 """The most an answer's head, or one line of a chunked body, may have."""
@@ -45,20 +50,19 @@ class StaleError(Exception):
 class Connection:
     """Made connected. :meth:`close` is synchronous, so that any ending can call it."""
 
-    def __init__(
-        self, origin: object, stream: trio.abc.Stream, socket: trio.socket.SocketType
-    ) -> None:
+    def __init__(self, origin: object, link: Link, tls: Tls | None = None) -> None:
         self.origin = origin
         self.idle_until = 0.0
-        self._stream = stream
-        self._socket = socket
+        self._link = link
+        self._tls = tls
+        self._stream: trio.abc.Stream = tls or link.stream
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_BYTES)
         self._kept = False  # it carried an exchange before this one
         self._heard = False  # something of this answer has come
         self._cut = False  # a write was not finished
         self._limits = Limits(None, None)
         self._readable = select.poll()
-        self._readable.register(socket.fileno(), select.POLLIN)
+        self._readable.register(link.raw.fileno(), select.POLLIN)
 
     # --- between exchanges ------------------------------------------------------------------
 
@@ -79,7 +83,7 @@ class Connection:
 
     def close(self) -> None:
         """Idempotent; whoever reads or writes meanwhile gets an error."""
-        self._socket.close()
+        self._link.close()
 
     # --- one exchange -----------------------------------------------------------------------
 
@@ -132,10 +136,22 @@ class Connection:
 
     async def _at_once(self, data: bytes) -> h11.Response:
         try:
-            await self._send(data)
+            if rest := self._send_now(data):
+                await self._send(rest)
         except httpx.WriteError:
             return await self._after_failed_write()
         return await self._head(unsent=False)
+
+    def _send_now(self, data: bytes) -> bytes:
+        """What the kernel takes at once goes without a turn of the loop; the rest comes back."""
+        if self._tls is not None:
+            return data
+        try:
+            return data[self._link.raw.send(data) :]
+        except BlockingIOError:
+            return data
+        except OSError as error:
+            raise httpx.WriteError("the connection broke while sending") from error
 
     async def _after_failed_write(self) -> h11.Response:
         """The server may have answered before it stopped listening: its words count."""
@@ -247,17 +263,28 @@ class Connection:
     async def _receive(self) -> None:
         try:
             if self._limits.read_s is None:
-                block = await self._stream.receive_some(BLOCK_BYTES)
+                block = await self._next_block()
             else:
                 with trio.fail_after(self._limits.read_s):
-                    block = await self._stream.receive_some(BLOCK_BYTES)
+                    block = await self._next_block()
         except trio.TooSlowError as error:
             raise httpx.ReadTimeout("the server sends no more") from error
-        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+        except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
             raise httpx.ReadError("the connection broke while reading") from error
         if block:
             self._heard = True
-        self._http.receive_data(bytes(block))
+        self._http.receive_data(block)
+
+    async def _next_block(self) -> bytes:
+        """An answer is never there yet when it is asked for, so without TLS: wait, then read."""
+        if self._tls is not None:
+            return bytes(await self._tls.receive_some(BLOCK_BYTES))
+        while True:
+            await trio.lowlevel.wait_readable(self._link.raw)
+            try:
+                return self._link.raw.recv(BLOCK_BYTES)
+            except BlockingIOError:
+                continue
 
     def _buffered(self) -> object:
         """What h11 makes of the bytes it has; NEED_DATA when they are not enough."""

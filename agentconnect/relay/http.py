@@ -166,10 +166,9 @@ class Http:
     async def _bounded(self, transport: Transport, call: Call, take: Take | None = None) -> Answer:
         url = call.url or self.base + call.path
         try:
-            with trio.fail_after(call.within_s):
+            with trio.CancelScope(relative_deadline=call.within_s):  # may end: the call's time
                 return await self._exchange(transport, call, url, take)
-        except trio.TooSlowError as error:
-            raise RelayError(f"{_where(call, url)} took longer than {call.within_s:g} s") from error
+            raise RelayError(f"{_where(call, url)} took longer than {call.within_s:g} s")
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             raise RelayError(f"{_where(call, url)}: no connection", sent=False) from error
         except httpx.WriteError as error:  # a request that is cut short is no request

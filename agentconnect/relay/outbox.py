@@ -96,6 +96,9 @@ class Outbox:
             while self._rooms or not self._closing:
                 self._wake = trio.Event()
                 rest = self._start_due(sending)
+                if rest == float("inf"):
+                    await self._wake.wait()
+                    continue
                 with trio.move_on_after(rest):
                     await self._wake.wait()
 

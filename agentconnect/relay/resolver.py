@@ -9,7 +9,7 @@ and nothing else. IPv4 is tried first, then IPv6, each address in turn.
 import contextlib
 import socket
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import trio
 
@@ -30,6 +30,17 @@ LOOPBACK: Sequence[tuple[int, str]] = (
     (socket.AF_INET, "127.0.0.1"),
     (socket.AF_INET6, "::1"),
 )
+
+
+class Link(NamedTuple):
+    """A connection, as a stream and as the socket below it (which does not block)."""
+
+    stream: trio.SocketStream
+    raw: socket.socket
+
+    def close(self) -> None:
+        """At once, without waiting."""
+        self.stream.socket.close()
 
 
 class _Flight:
@@ -94,24 +105,24 @@ class Resolver:
         return flight
 
 
-async def connect(addresses: Sequence[Address]) -> trio.SocketStream:
+async def connect(addresses: Sequence[Address]) -> Link:
     """A connection to the first address that answers; the next one starts a little later.
 
     Raises: OSError, the last one seen, where none does. Cancellation: nothing stays open.
     """
     if len(addresses) == 1:
         return await _dial(addresses[0])
-    won: list[trio.SocketStream] = []
+    won: list[Link] = []
     lost: list[OSError] = []
 
     async def attempt(address: Address, failed: trio.Event) -> None:
         try:
-            stream = await _dial(address)
+            link = await _dial(address)
         except OSError as error:
             lost.append(error)
             failed.set()
             return
-        won.append(stream)
+        won.append(link)
         attempts.cancel_scope.cancel()
 
     try:
@@ -122,24 +133,25 @@ async def connect(addresses: Sequence[Address]) -> trio.SocketStream:
                 with trio.move_on_after(STAGGER_S):
                     await failed.wait()
     except BaseException:
-        for stream in won:
-            stream.socket.close()
+        for link in won:
+            link.close()
         raise
-    for stream in won[1:]:
-        stream.socket.close()
+    for link in won[1:]:
+        link.close()
     if not won:
         raise lost[-1] if lost else OSError("the host has no address")
     return won[0]
 
 
-async def _dial(address: Address) -> trio.SocketStream:
+async def _dial(address: Address) -> Link:
     family, where = address
-    sock = trio.socket.socket(family, socket.SOCK_STREAM)
+    raw = socket.socket(family, socket.SOCK_STREAM)
     try:
+        sock = trio.socket.from_stdlib_socket(raw)
         await sock.connect(where)
-        return trio.SocketStream(sock)
+        return Link(trio.SocketStream(sock), raw)
     except BaseException:
-        sock.close()
+        raw.close()
         raise
 
 

@@ -148,18 +148,18 @@ class Transport(httpx.AsyncBaseTransport):
 
     async def _connect(self, origin: Origin) -> Connection:
         secure, host, port = origin
-        stream = await connect(await self._resolver.addresses(host, port))
+        link = await connect(await self._resolver.addresses(host, port))
         if not secure:
-            return Connection(origin, stream, stream.socket)
+            return Connection(origin, link)
         try:
             wrapped = trio.SSLStream(
-                stream, self._tls(), server_hostname=host, https_compatible=True
+                link.stream, self._tls(), server_hostname=host, https_compatible=True
             )
             await wrapped.do_handshake()
         except BaseException:
-            stream.socket.close()
+            link.close()
             raise
-        return Connection(origin, wrapped, stream.socket)
+        return Connection(origin, link, wrapped)
 
     def _drop(self, connection: Connection) -> None:
         self._busy.discard(connection)

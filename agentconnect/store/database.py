@@ -20,7 +20,7 @@ from agentconnect.store.atomic import fsync_folder
 
 log = logging.getLogger("agentconnect.store")
 
-LAZY_LINGER_S = 0.25
+LINGER_S = 0.25
 """How long a write nobody waits for may be held back for company; a crash costs only a repeat."""
 
 CLOSE_WITHIN_S = 5.0
@@ -40,14 +40,11 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Write:
-    """One caller's statements, and what becomes of them. ``urgent``: it must not linger."""
+    """One caller's statements, and what becomes of them."""
 
-    def __init__(
-        self, statements: Statements, applied: Callable[[], None], *, urgent: bool
-    ) -> None:
+    def __init__(self, statements: Statements, applied: Callable[[], None] | None) -> None:
         self.statements = statements
         self.applied = applied
-        self.urgent = urgent
         self.error: Exception | None = None
         self.finished = trio.Event()
 
@@ -60,6 +57,7 @@ class Database:
         self._connection = connection
         self._thread = trio.CapacityLimiter(1)
         self._queue: list[_Write] = []
+        self._due = float("inf")
         self._wake = trio.Event()
         self._closing = False
         self._shield = trio.CancelScope(shield=True)
@@ -72,22 +70,20 @@ class Database:
         """
         if self._closing:
             raise StoreUnreadableError(f"{self.path} is closed")
-        write = _Write(statements, applied, urgent=True)
-        self._queue.append(write)
-        self._wake.set()
+        write = _Write(statements, applied)
+        self._enqueue(write, 0.0)
         await write.finished.wait()
         if write.error is not None:
             raise StoreUnreadableError(
                 f"{self.path} cannot be written: {_sentence(write.error)}"
             ) from write.error
 
-    def write_later(self, statements: Statements, *, linger: bool = True) -> None:
-        """Commit with the next write; nobody waits for it and a failure is only a repeat.
+    def write_later(self, statements: Statements, *, linger_s: float = LINGER_S) -> None:
+        """Commit with the next write, or after ``linger_s`` where none comes.
 
-        ``linger``: with none coming it may be held back a little; without, it goes at once.
+        Nobody waits for it, and a failure is only a repeat.
         """
-        self._queue.append(_Write(statements, _nothing, urgent=not linger))
-        self._wake.set()
+        self._enqueue(_Write(statements, None), linger_s)
 
     async def read(self, sql: str) -> list[tuple[object, ...]]:
         """All rows of a query. Raises: StoreUnreadableError."""
@@ -107,7 +103,7 @@ class Database:
                 await self._wait()
                 if not self._queue:
                     break
-                batch, self._queue = self._queue, []
+                batch, self._queue, self._due = self._queue, [], float("inf")
                 await self._commit(batch)
         self._connection.close()
 
@@ -117,23 +113,34 @@ class Database:
         self._shield.deadline = trio.current_time() + CLOSE_WITHIN_S
         self._wake.set()
 
+    def _enqueue(self, write: _Write, linger_s: float) -> None:
+        self._queue.append(write)
+        self._due = min(self._due, trio.current_time() + linger_s)
+        self._wake.set()
+
     async def _wait(self) -> None:
         """Until somebody waits for a write, the others have lingered, or it is time to close."""
-        while not self._closing and not any(write.urgent for write in self._queue):
-            with trio.move_on_after(LAZY_LINGER_S if self._queue else float("inf")) as lingered:
-                await self._wake.wait()
+        while not self._closing and self._due > trio.current_time():
             self._wake = trio.Event()
-            if lingered.cancelled_caught:
-                return
+            if not self._queue:
+                await self._wake.wait()
+                continue
+            with trio.move_on_at(self._due):  # may end: nobody else came
+                await self._wake.wait()
 
     async def _commit(self, batch: list[_Write]) -> None:
         await trio.to_thread.run_sync(self._transact, batch, limiter=self._thread)
         for write in batch:
-            if write.error is None:
+            if write.applied is None:
+                self._say_failure(write.error)
+            elif write.error is None:
                 write.applied()
-            elif write.applied is _nothing:
-                log.warning("%s cannot be written: %s", self.path.name, _sentence(write.error))
             write.finished.set()
+
+    def _say_failure(self, error: Exception | None) -> None:
+        """Of a write that nobody waits for: nobody else would hear of it."""
+        if error is not None:
+            log.warning("%s cannot be written: %s", self.path.name, _sentence(error))
 
     def _transact(self, batch: list[_Write]) -> None:
         """One transaction for all; if that fails, one each, so that a bad one costs no other."""
@@ -240,7 +247,3 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, OSError):
         return error.strerror or type(error).__name__
     return str(error) or type(error).__name__
-
-
-def _nothing() -> None:
-    pass

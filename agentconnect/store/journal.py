@@ -19,13 +19,16 @@ from agentconnect.core.outcomes import Progress
 from agentconnect.core.relay.journal import State
 from agentconnect.core.relay.text_out import clean_outgoing
 from agentconnect.core.task import Task, TaskId
-from agentconnect.store.database import Database, Statements, connect
+from agentconnect.store.database import LINGER_S, Database, Statements, connect
 from agentconnect.store.debts import Debts, load_debts
 from agentconnect.store.legacy import import_legacy
 from agentconnect.store.rows import SCHEMA, Counts, Entry, Upload, load_entries, worker_id
 
 DONE_WINDOW = 4096
 """Answered ids remembered, newest first out last: replays of about 500 have been seen."""
+
+PLACED_LINGER_S = 0.03
+"""Short: a worker that is killed within it posts its placeholder again, where keys are unknown."""
 
 _tasks = msgspec.json.Decoder(Task)
 _paths = msgspec.json.Decoder(tuple[str, ...])
@@ -178,9 +181,9 @@ class Journal:
     async def placed(self, task_id: TaskId, event_id: str) -> None:
         """The placeholder is in the room under this event id.
 
-        Written at once, but not waited for: an answer that is ready shares its commit.
+        On disk in a moment: an answer that is nearly there shares the commit.
         """
-        self._set_later(task_id, linger=False, placeholder=event_id)
+        self._set_later(task_id, linger_s=PLACED_LINGER_S, placeholder=event_id)
         await trio.lowlevel.checkpoint()
 
     async def prompted(self, task_id: TaskId) -> None:
@@ -331,11 +334,13 @@ class Journal:
 
         await self._database.write(_update(task_id, values), applied)
 
-    def _set_later(self, task_id: TaskId, *, linger: bool = True, **values: str | bool) -> None:
+    def _set_later(
+        self, task_id: TaskId, *, linger_s: float = LINGER_S, **values: str | bool
+    ) -> None:
         entry = self._open.get(task_id)
         if entry is not None:
             _apply(entry, values)
-            self._database.write_later(_update(task_id, values), linger=linger)
+            self._database.write_later(_update(task_id, values), linger_s=linger_s)
 
 
 def _apply(entry: Entry, values: Mapping[str, str | bool]) -> None:

@@ -168,7 +168,10 @@ class Reporter:
     async def _wait(self) -> None:
         self._wake = trio.Event()
         wake_at = self._ladder.wake_at
-        with trio.move_on_at(float("inf") if wake_at is None else wake_at):
+        if wake_at is None:
+            await self._wake.wait()
+            return
+        with trio.move_on_at(wake_at):  # may end: a tick is due
             await self._wake.wait()
 
     async def _perform(self, command: Command, ops: trio.Nursery) -> None:

@@ -170,9 +170,9 @@ async def test_each_address_is_tried_in_turn() -> None:
     """The first that answers is taken."""
     listener, good = await _listening()
     async with listener:
-        stream = await connect([_closed_port(), _closed_port(), good])
-        assert stream.socket.getpeername() == good[1]
-        await stream.aclose()
+        link = await connect([_closed_port(), _closed_port(), good])
+        assert link.raw.getpeername() == good[1]
+        link.close()
 
 
 async def test_an_address_that_swallows_the_call_does_not_hold_up_the_next() -> None:
@@ -188,9 +188,9 @@ async def test_an_address_that_swallows_the_call_does_not_hold_up_the_next() -> 
             filler.connect_ex(where)
         async with listener:
             with trio.fail_after(5):
-                stream = await connect([(socket.AF_INET, where), good])
-            assert stream.socket.getpeername() == good[1]
-            await stream.aclose()
+                link = await connect([(socket.AF_INET, where), good])
+            assert link.raw.getpeername() == good[1]
+            link.close()
         for filler in fillers:
             filler.close()
 

@@ -10,10 +10,10 @@ import h11
 import httpx
 import pytest
 import trio
-import trio.testing
 import trustme
 
 from agentconnect.relay.connection import Connection, Limits, StaleError
+from agentconnect.relay.resolver import Link
 from agentconnect.relay.transport import REPEATABLE, Body, Transport, trust
 from tests.support.raw_server import OK, Peer, RawServer, answering, patient, raw_server
 
@@ -383,23 +383,25 @@ async def test_a_request_that_may_have_arrived_is_repeated_only_where_that_is_sa
 @pytest.mark.parametrize("size", [10, 1_000_000])
 async def test_a_write_that_fails_on_a_kept_connection_is_known_to_be_none(size: int) -> None:
     """What was not written whole surely was not done: told apart, so that it can be sent again."""
-    ours, theirs = trio.testing.memory_stream_pair()
+    raw, theirs = socket.socketpair()
     head = h11.Request(method="POST", target="/", headers=[("Host", "x"), ("Content-Length", "2")])
-    with socket.socket() as sock:
-        connection = Connection("here", ours, trio.socket.from_stdlib_socket(sock))
-        await theirs.send_all(OK)
+    with theirs:
+        stream = trio.SocketStream(trio.socket.from_stdlib_socket(raw))
+        connection = Connection("here", Link(stream, raw))
+        theirs.sendall(OK)
         await connection.begin(head, b"ab", Limits(None, None))
         assert connection.at_hand() == ([b"ok"], True)
         assert connection.recycle()
-        await theirs.aclose()
+        theirs.shutdown(socket.SHUT_RD)
         head = h11.Request(
             method="POST", target="/", headers=[("Host", "x"), ("Content-Length", str(size))]
         )
+        theirs.close()
         with pytest.raises(StaleError) as caught:
             await connection.begin(head, b"x" * size, Limits(None, None))
         assert caught.value.unsent
         assert not connection.recycle()
-        await ours.aclose()
+        connection.close()
 
 
 async def test_a_fresh_connection_that_closes_is_not_tried_again() -> None:
