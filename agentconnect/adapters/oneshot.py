@@ -23,7 +23,7 @@ from agentconnect.adapters.childenv import child_environment
 from agentconnect.adapters.contract import Emit, TurnContext
 from agentconnect.core.errors import PreflightError
 from agentconnect.core.task import Attachment, SessionKey
-from agentconnect.core.turns import oneshot, wording_acp, wording_cli
+from agentconnect.core.turns import addressing, oneshot, wording_acp, wording_cli
 from agentconnect.core.turns.events import Done, Notice
 from agentconnect.core.turns.oneshot import Ask, Output
 from agentconnect.core.turns.wording import file_label
@@ -185,6 +185,7 @@ class OneShotSession:
             sandbox=oneshot.sandbox_of(ctx.tier),
             tier=ctx.tier,
             cwd=self._adapter.cwd,
+            around=addressing.preamble(ctx.task),
         )
         try:
             return await self._program.answer(ask, self._run)

@@ -38,6 +38,8 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     sandbox: Sandbox
     tier: Tier
     cwd: str
+    around: tuple[str, ...] = ()
+    """What is known of the people in the room (worker.md §20.4)."""
 
     @property
     def prompt(self) -> str:
@@ -50,7 +52,8 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     def about(self, message: str) -> str:
         """:attr:`prompt` for a part of the message."""
         writes = self.sandbox is Sandbox.WORKSPACE_WRITE
-        return f"{wording.preamble(self.sandbox, self.tier, writes=writes)}\n\n{message}"
+        said = wording.preamble(self.sandbox, self.tier, writes=writes, around=self.around)
+        return f"{said}\n\n{message}"
 
 
 def word(text: str) -> str | None:

@@ -5,6 +5,7 @@ inert, since nothing in an error text may act (worker.md §11.5).
 """
 
 import re
+from collections.abc import Sequence
 
 from agentconnect.core.redaction import redact
 from agentconnect.core.turns.wording import clean, inert
@@ -17,8 +18,8 @@ _TICKS = re.compile(r"`+")
 # --- what the agent reads before the message
 
 
-def preamble(sandbox: str, tier: str, *, writes: bool) -> str:
-    """The circumstances of a run, on one line."""
+def preamble(sandbox: str, tier: str, *, writes: bool, around: Sequence[str] = ()) -> str:
+    """The circumstances of a run, on one line; ``around`` says who else is there."""
     grants = (
         "you may create and modify files in the working directory"
         if writes
@@ -33,7 +34,7 @@ def preamble(sandbox: str, tier: str, *, writes: bool) -> str:
             " To send a file to the room, write [file: <path>] on a line of its own; the path must"
             " be inside the working directory, a file elsewhere is not sent."
         )
-    return f"[{line}]"
+    return f"[{' '.join([line, *around])}]"
 
 
 # --- endings, in the room
