@@ -72,7 +72,13 @@ class Dialler:
         stream = await trio.open_ssl_over_tcp_stream(
             where.host, where.port, ssl_context=self._tls, https_compatible=True
         )
-        await stream.do_handshake()
+        shaken = False
+        try:
+            await stream.do_handshake()
+            shaken = True
+        finally:
+            if not shaken:
+                await trio.aclose_forcefully(stream)
         return stream
 
     async def _hold(

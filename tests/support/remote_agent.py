@@ -5,6 +5,7 @@ It notes what it was asked, by whom and with which headers.
 """
 
 import json
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -189,11 +190,11 @@ class _Connection:
 
 
 @asynccontextmanager
-async def remote_agent() -> AsyncIterator[RemoteAgent]:
+async def remote_agent(tls: ssl.SSLContext | None = None) -> AsyncIterator[RemoteAgent]:
     """One that listens on loopback until the end of the block."""
     agent = RemoteAgent()
     async with trio.open_nursery() as nursery:
-        server = await nursery.start(serve_websocket, agent.accept, "127.0.0.1", 0, None)
+        server = await nursery.start(serve_websocket, agent.accept, "127.0.0.1", 0, tls)
         agent.port = server.port
         yield agent
         nursery.cancel_scope.cancel()

@@ -2,6 +2,8 @@
 
 import json
 import logging
+import shutil
+import ssl
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -188,6 +190,49 @@ async def test_something_else_behind_the_door(tmp_path: Path) -> None:
             with trio.fail_after(10):
                 assert "cannot be reached" in await preflight(Dialled(folder, where))
             nursery.cancel_scope.cancel()
+
+
+async def test_a_door_that_nobody_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bounded: the turn's own deadline is not used up by knocking."""
+    import agentconnect.acp.dial as dial
+
+    monkeypatch.setattr(dial, "DIAL_LIMIT_S", 0.3)
+
+    async def mute(stream: trio.SocketStream) -> None:
+        await trio.sleep_forever()
+
+    async with trio.open_nursery() as nursery:
+        (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        nursery.start_soon(trio.serve_listeners, mute, [listener])
+        where = endpoint(f"ws://localhost:{listener.socket.getsockname()[1]}", allow_remote=False)
+        assert "cannot be reached: no answer within" in await preflight(Dialled(tmp_path, where))
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+async def test_tls_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A certificate nobody vouches for is refused with the reason; a known one passes."""
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+    words = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"
+    await trio.run_process(
+        [
+            *("openssl", *words.split(), "-addext", "subjectAltName=DNS:localhost"),
+            *("-keyout", str(key), "-out", str(certificate)),
+        ],
+        capture_stderr=True,
+    )
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(certificate, key)
+    async with remote_agent(tls) as agent:
+        where = endpoint(f"wss://localhost:{agent.port}/acp", allow_remote=False)
+        sentence = await preflight(Dialled(tmp_path, where))
+        assert "cannot be reached: its certificate is not valid" in sentence
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        agent.cookie = "route=a; Path=/; Secure"
+        rig = Dialled(tmp_path, where)
+        first, second = await turns(rig, "#say one", "#say two")
+    assert ("one", "two") == (first.answer, second.answer)
+    assert "route=a" == agent.handshakes[-1]["cookie"]
 
 
 async def test_a_bearer_that_no_header_carries(tmp_path: Path) -> None:

@@ -434,6 +434,20 @@ async def test_a_greeting_of_half_a_megabyte(tmp_path: Path) -> None:
         assert "hello" == (await rig.turn("#say hello")).answer
 
 
+async def test_ten_megabytes_in_and_three_out(tmp_path: Path) -> None:
+    """One line each way, whole, without keeping it in memory (field report D8)."""
+    picture = tmp_path / "big.png"
+    picture.write_bytes(b"\x89PNG\r\n\x1a\n" + os.urandom(10 * 1024 * 1024 - 8))
+    files = (Attachment(path=str(picture), mime="image/png", name="big.png", ok=True),)
+    async with running(tmp_path) as rig:
+        await rig.turn("#say warm")
+        before = resident_mb()
+        outcome = await rig.turn("#blocks\n#huge 3000000", attachments=files)
+        assert "[text image]" == outcome.answer[:12]
+        assert 3_000_012 == len(outcome.answer)
+        assert resident_mb() < before + 100
+
+
 async def test_five_hundred_chunks_and_the_answer_in_one_write(tmp_path: Path) -> None:
     """Two hundred times, whole and in order."""
     whole = "".join(f"{number} " for number in range(500))
