@@ -18,6 +18,7 @@ from agentconnect.embedded.faults import Faults
 from agentconnect.embedded.hold import Hold
 from agentconnect.embedded.presence import Bells, Presence
 from agentconnect.embedded.records import Kind, Media, Message
+from agentconnect.embedded.steps import Steps
 from agentconnect.embedded.store import DATABASE, Store, Tx
 from agentconnect.embedded.timing import Timing
 
@@ -41,6 +42,7 @@ class House:
         self.timing = timing
         self.extras = extras
         self.ended = trio.Event()
+        self.steps = Steps()
         self._crowded: dict[str, float] = {}  # when polls of one bearer last overlapped
         self._leases = True  # whether any task may be leased: an idle relay reads nothing
         self.faults = faults

@@ -14,6 +14,8 @@ from agentconnect.embedded.pagepeople import command_for, new_agent
 from agentconnect.embedded.records import Kind, Message, TaskRow, User
 from agentconnect.embedded.store import DATABASE, Store, Tx
 
+_OWNER_LINKS = 15  # earlier ones that stay valid
+
 
 class LocalSetup(msgspec.Struct, frozen=True, kw_only=True):
     """A first room with its owner and an agent. ``agent_token`` and ``link_token`` are secrets."""
@@ -60,24 +62,25 @@ class EmbeddedRelay:
 
         def unit(tx: Tx) -> tuple[str, str]:
             owner = people.owner(tx) or people.add(tx, name, Kind.PERSON, admin=True)
-            return owner.user_id, people.give_secret(tx, owner.user_id, "link", only=True)
+            return owner.user_id, people.give_secret(tx, owner.user_id, "link", keep=_OWNER_LINKS)
 
         return await self._house.change_secrets(unit)
 
     async def ensure_local(self, agent_name: str, owner_name: str) -> LocalSetup:
         """The owner, an agent of theirs and a room with both; made once, found afterwards.
 
-        The agent's secret and the owner's link are new at each call, since only hashes are kept.
+        The agent's secret and the owner's link are new at each call, since only hashes are kept;
+        the links of some earlier calls stay valid, so that a kept one works.
         """
 
         def unit(tx: Tx) -> tuple[str, str, str, str, str]:
             owner = people.owner(tx) or people.add(tx, owner_name, Kind.PERSON, admin=True)
-            link = people.give_secret(tx, owner.user_id, "link", only=True)
+            link = people.give_secret(tx, owner.user_id, "link", keep=_OWNER_LINKS)
             mine = [a for a in people.agents_of(tx, owner.user_id) if a.name == agent_name]
             if mine:
                 agent, secret = (
                     mine[0],
-                    people.give_secret(tx, mine[0].user_id, "bearer", only=True),
+                    people.give_secret(tx, mine[0].user_id, "bearer", keep=0),
                 )
             else:
                 agent, secret = new_agent(tx, agent_name, owner.user_id)
@@ -106,7 +109,7 @@ class EmbeddedRelay:
         def unit(tx: Tx) -> tuple[str, str]:
             made = people.add(tx, name, Kind.PERSON)
             rooms.join(tx, room_id, made.user_id, tier=tier)
-            return made.user_id, people.give_secret(tx, made.user_id, "link", only=True)
+            return made.user_id, people.give_secret(tx, made.user_id, "link", keep=0)
 
         return await self._house.change_secrets(unit)
 

@@ -93,18 +93,9 @@ async def login(house: House, request: Request) -> Response:
     if not user_id:
         raise Refusal(401, "This link is not, or no longer, valid.")
 
-    def unit(tx: Tx) -> str:
-        old = tx.texts(
-            "SELECT hash FROM secrets WHERE user_id = ? AND role = 'session' "
-            "ORDER BY created DESC LIMIT 1000 OFFSET ?",
-            user_id,
-            _SESSIONS - 1,
-        )
-        for digest in old:
-            people.drop_secret(tx, digest)
-        return people.give_secret(tx, user_id, "session", only=False)
-
-    session = await house.change_secrets(unit)
+    session = await house.change_secrets(
+        lambda tx: people.give_secret(tx, user_id, "session", keep=_SESSIONS - 1)
+    )
     response = answer({"user_id": user_id})
     response.set_cookie(
         house.cookie,
@@ -158,7 +149,10 @@ async def history(house: House, me: User, request: Request) -> Response:
         need(tx, room_id, me)
         found = rooms.page(tx, room_id, before, limit + 1)
         more = len(found) > limit
-        return {"messages": view.messages(tx, found[1:] if more else found), "more": more}
+        return {
+            "messages": view.messages(tx, found[1:] if more else found, house.steps.of),
+            "more": more,
+        }
 
     return answer(await house.store.browse(unit))
 

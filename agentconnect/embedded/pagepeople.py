@@ -139,7 +139,7 @@ async def add_member(house: House, me: User, request: Request) -> Response:
                 return found.user_id, ""
         else:
             found = people.add(tx, clean_name(said.name), Kind.PERSON)
-            link = people.give_secret(tx, found.user_id, "link", only=True)
+            link = people.give_secret(tx, found.user_id, "link", keep=0)
         if found.user_id == me.user_id:
             raise Refusal(400, "Your own tier is not yours to set.")
         rooms.join(tx, room_id, found.user_id, tier=said.tier)
@@ -224,7 +224,7 @@ def _knows(tx: Tx, me: User, other: User) -> bool:
 def new_agent(tx: Tx, name: str, owner_id: str) -> tuple[User, str]:
     """Register an agent identity; its secret is told this once."""
     made = people.add(tx, clean_name(name), Kind.AGENT, owner_id=owner_id)
-    return made, people.give_secret(tx, made.user_id, "bearer", only=True)
+    return made, people.give_secret(tx, made.user_id, "bearer", keep=0)
 
 
 async def add_agent(house: House, me: User, request: Request) -> Response:
@@ -233,6 +233,30 @@ async def add_agent(house: House, me: User, request: Request) -> Response:
     made, secret = await house.change_secrets(lambda tx: new_agent(tx, said.name, me.user_id))
     token = f"{house.base}|{secret}"
     return answer(Added(user_id=made.user_id, token=token, command=command_for(token)))
+
+
+async def new_link(house: House, me: User, request: Request) -> Response:
+    """``POST /page/people/{user_id}/link``: for somebody who lost theirs; the old one ends.
+
+    For the relay's owner alone, since whoever has a link is that person. Their browsers are signed
+    out too: the old link may be in other hands.
+    """
+    user_id = request.path_params["user_id"]
+
+    def unit(tx: Tx) -> str:
+        if not me.admin:
+            raise Refusal(403, "Only the owner of this relay can make a new link for somebody.")
+        person = people.user(tx, user_id)
+        if person is None or person.kind is not Kind.PERSON:
+            raise Refusal(404, _NOBODY)
+        if person.user_id == me.user_id:
+            raise Refusal(400, "Your own link is printed where the relay was started.")
+        people.drop_secrets(tx, user_id, "session")
+        return people.give_secret(tx, user_id, "link", keep=0)
+
+    link = await house.change_secrets(unit)
+    house.bells.ring((), changed=True)
+    return answer({"user_id": user_id, "link": house.page_url(link)})
 
 
 async def remove_agent(house: House, me: User, request: Request) -> Response:
@@ -270,6 +294,7 @@ def routes(door: Door) -> list[Route]:
         Route("POST", f"{room}/members", door.member(add_member)),
         Route("DELETE", f"{room}/members/{{user_id}}", door.member(remove_member)),
         Route("POST", f"{room}/settings", door.member(settings)),
+        Route("POST", "/page/people/{user_id}/link", door.member(new_link)),
         Route("POST", "/page/dm", door.member(direct)),
         Route("POST", "/page/agents", door.member(add_agent)),
         Route("DELETE", "/page/agents/{user_id}", door.member(remove_agent)),

@@ -56,10 +56,17 @@ def add(tx: Tx, name: str, kind: Kind, *, owner_id: str = "", admin: bool = Fals
     return made
 
 
-def give_secret(tx: Tx, user_id: str, role: str, *, only: bool) -> str:
-    """Mint a secret for one role; with ``only`` the earlier ones of that role end."""
-    if only:
-        drop_secrets(tx, user_id, role)
+def give_secret(tx: Tx, user_id: str, role: str, *, keep: int) -> str:
+    """Mint a secret for one role; ``keep`` earlier ones of it stay, the newest."""
+    old = tx.texts(
+        "SELECT hash FROM secrets WHERE user_id = ? AND role = ? ORDER BY created DESC "
+        "LIMIT 1000 OFFSET ?",
+        user_id,
+        role,
+        keep,
+    )
+    for digest in old:
+        drop_secret(tx, digest)
     value = ids.secret()
     tx.run(
         "INSERT INTO secrets (hash, user_id, role, created) VALUES (?, ?, ?, ?)",

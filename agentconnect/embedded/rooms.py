@@ -227,6 +227,13 @@ def react(tx: Tx, room_id: str, event_id: str, key: str, sender: str) -> None:
         log(tx, room_id, "react", event_id=event_id, sender=sender)
 
 
+def unreact(tx: Tx, found: Message, key: str, sender: str) -> None:
+    """Take a reaction back, if it is there."""
+    sql = "DELETE FROM reactions WHERE event_id = ? AND key = ? AND sender = ?"
+    if tx.run(sql, found.event_id, key, sender):
+        log(tx, found.room_id, "react", event_id=found.event_id, sender=sender)
+
+
 def reactions(tx: Tx, event_id: str) -> list[tuple[str, str]]:
     """The reactions on one message, as (key, sender), in their order."""
     sql = "SELECT event_id, key, sender FROM reactions WHERE event_id = ? ORDER BY seq"

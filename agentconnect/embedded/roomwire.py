@@ -70,7 +70,10 @@ async def room_op(house: House, agent_id: str, request: Request) -> Response:
         return handle(tx, room, agent_id, said)
 
     step = said.op in ("edit", "react") or said.body.strip() == answers.PLACEHOLDER
-    return answer(await house.store.write(unit, durable=not step))
+    done = await house.store.write(unit, durable=not step)
+    if said.op == "edit" and said.body.startswith(answers.PLACEHOLDER[0]):
+        house.steps.note(said.event_id, said.body)
+    return answer(done)
 
 
 def _message(tx: Tx, room: Room, agent_id: str, said: RoomOp) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from agentconnect.embedded import (
     auth,
     pageapi,
     pagefiles,
+    pagemarks,
     pagepeople,
     roomwire,
     sse,
@@ -109,6 +110,7 @@ def _app(house: House, origins: auth.Origins) -> App:
         *pagefiles.routes(door),
         *pageapi.routes(door),
         *pagepeople.routes(door),
+        *pagemarks.routes(door),
         Route("GET", "/page/events", app=sse.PageEvents(house, origins)),
     ]
     routes = Routes([*under("/relay", worker), *page])

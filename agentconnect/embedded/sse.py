@@ -60,7 +60,7 @@ def frame(event: str, data: object, seq: int | None = None) -> bytes:
     return lead + name + b"data: " + msgspec.json.encode(data) + b"\n\n"
 
 
-def page_batch(tx: Tx, user_id: str, cursor: int) -> Batch:
+def page_batch(tx: Tx, user_id: str, cursor: int, steps_of: Callable[[str], list[str]]) -> Batch:
     """What changed for a person since their cursor."""
     newest = head(tx)
     oldest = tx.number("SELECT MIN(seq) FROM events")
@@ -73,7 +73,7 @@ def page_batch(tx: Tx, user_id: str, cursor: int) -> Batch:
         if event.kind in _WITH_MESSAGE:
             message = rooms.message(tx, event.room_id, event.event_id)
             if message is not None:
-                data["message"] = view.messages(tx, [message])[0]
+                data["message"] = view.messages(tx, [message], steps_of)[0]
         frames.append(frame(event.kind, data, event.seq))
     more = len(found) == _BATCH
     return Batch(frames=frames, cursor=found[-1].seq if more else newest, more=more)
@@ -102,8 +102,10 @@ def worker_batch(tx: Tx, user_id: str, cursor: int) -> Batch:
     return Batch(frames=frames, cursor=found[-1].seq if more else newest, more=more)
 
 
-def _page_step(tx: Tx, user_id: str, cursor: int) -> tuple[Batch, list[str]]:
-    return page_batch(tx, user_id, cursor), _around(tx, user_id)
+def _page_step(
+    tx: Tx, user_id: str, cursor: int, steps_of: Callable[[str], list[str]]
+) -> tuple[Batch, list[str]]:
+    return page_batch(tx, user_id, cursor, steps_of), _around(tx, user_id)
 
 
 class PageEvents:
@@ -124,15 +126,16 @@ class PageEvents:
             return
         cursor = cursor_of(request, await house.store.read(head))
         with house.presence.watching(user_id):
-            await stream(receive, send, lambda write: self._follow(user_id, cursor, write))
+            session = request.cookies.get(house.cookie, "")
+            await stream(receive, send, partial(self._follow, user_id, session, cursor))
 
-    async def _follow(self, user_id: str, cursor: int, write: Write) -> None:
+    async def _follow(self, user_id: str, session: str, cursor: int, write: Write) -> None:
         house = self._house
         known: dict[str, bool] | None = None
         while not house.bells.stopping:
             bell = house.bells.of_changes()
             batch, present = await house.store.browse(
-                partial(_page_step, user_id=user_id, cursor=cursor)
+                partial(_page_step, user_id=user_id, cursor=cursor, steps_of=house.steps.of)
             )
             cursor = batch.cursor
             frames = list(batch.frames)
@@ -147,7 +150,7 @@ class PageEvents:
                 await write(b"".join(frames))
             if not batch.more:
                 await _bell_or_comment(bell, house.timing.comment_s, write)
-            if house.directory.is_gone(user_id):
+            if house.directory.who("session", session) != user_id:  # signed out, or removed
                 return
 
 

@@ -256,6 +256,14 @@ def place(tx: Tx, agent_id: str, room_id: str) -> str:
     )
 
 
+def withdraw(tx: Tx, event_id: str) -> None:
+    """End what a message asked for and no worker has been given yet."""
+    for row in of_source(tx, event_id):
+        if row.state == State.QUEUED:
+            close(tx, row, State.DONE, "")
+            tx.run("UPDATE tasks SET body = '' WHERE id = ?", row.id)
+
+
 def abandon(tx: Tx, agent_id: str) -> None:
     """End what an identity that is being removed still owes, aloud."""
     line = answers.removed()

@@ -45,10 +45,11 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     reply_to: str
     redacted: bool
     pending: bool
+    steps: list[str]
 
 
-def messages(tx: Tx, found: Sequence[Message]) -> list[Shown]:
-    """Messages with their files and reactions."""
+def messages(tx: Tx, found: Sequence[Message], steps_of: Callable[[str], list[str]]) -> list[Shown]:
+    """Messages with their files and reactions; the running ones with what they showed so far."""
     files = _by_ids(
         tx,
         "SELECT media_id, room_id, name, mime, size FROM media WHERE media_id",
@@ -66,7 +67,10 @@ def messages(tx: Tx, found: Sequence[Message]) -> list[Shown]:
     put: dict[str, dict[str, list[str]]] = {}
     for reaction in reactions:
         put.setdefault(reaction.event_id, {}).setdefault(reaction.key, []).append(reaction.sender)
-    return [_shown(m, shelf.get(m.media_id), put.get(m.event_id, {}), tx.domain) for m in found]
+    return [
+        _shown(m, shelf.get(m.media_id), put.get(m.event_id, {}), tx.domain, steps_of)
+        for m in found
+    ]
 
 
 def _by_ids(tx: Tx, sql: str, wanted: Sequence[str], kind: type[Any], tail: str = "") -> list[Any]:
@@ -75,7 +79,13 @@ def _by_ids(tx: Tx, sql: str, wanted: Sequence[str], kind: type[Any], tail: str 
     return tx.all(kind, f"{sql} IN ({', '.join('?' * len(wanted))}){tail}", *wanted)
 
 
-def _shown(m: Message, file: Media | None, put: dict[str, list[str]], domain: str) -> Shown:
+def _shown(
+    m: Message,
+    file: Media | None,
+    put: dict[str, list[str]],
+    domain: str,
+    steps_of: Callable[[str], list[str]],
+) -> Shown:
     shown_file = None
     if file is not None:
         url = f"/page/media/{domain}/{file.media_id}"
@@ -96,6 +106,7 @@ def _shown(m: Message, file: Media | None, put: dict[str, list[str]], domain: st
         reply_to=m.reply_to,
         redacted=m.redacted,
         pending=m.pending,
+        steps=steps_of(m.event_id) if m.pending else [],
     )
 
 
@@ -139,7 +150,7 @@ def state(tx: Tx, me: User, online: Callable[[str], bool]) -> dict[str, Any]:
         if everyone or p.user_id in seen
     ]
     return {
-        "me": {"user_id": me.user_id, "name": me.name},
+        "me": {"user_id": me.user_id, "name": me.name, "admin": me.admin},
         "domain": tx.domain,
         "concierge": next((c.user_id for c in people.everybody(tx, Kind.CONCIERGE)), ""),
         "rooms": shown,

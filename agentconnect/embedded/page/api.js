@@ -28,12 +28,15 @@ export class Api {
   state = () => this.#call("GET", "/page/state");
   extras = () => this.#call("GET", "/page/extras");
   send = (roomId, message) => this.#call("POST", `${room(roomId)}/messages`, message);
+  react = (roomId, eventId, key, on) => this.#call("POST", `${room(roomId)}/messages/${encodeURIComponent(eventId)}/reaction`, { key, on });
+  removeMessage = (roomId, eventId) => this.#call("DELETE", `${room(roomId)}/messages/${encodeURIComponent(eventId)}`);
   read = (roomId, seq) => this.#call("POST", `${room(roomId)}/read`, { seq });
   createRoom = (name, agents) => this.#call("POST", "/page/rooms", { name, agents });
   settings = (roomId, change) => this.#call("POST", `${room(roomId)}/settings`, change);
   addMember = (roomId, member) => this.#call("POST", `${room(roomId)}/members`, member);
   removeMember = (roomId, userId) => this.#call("DELETE", `${room(roomId)}/members/${encodeURIComponent(userId)}`);
   dm = (userId) => this.#call("POST", "/page/dm", { user_id: userId });
+  newLink = (userId) => this.#call("POST", `/page/people/${encodeURIComponent(userId)}/link`, {});
   addAgent = (name) => this.#call("POST", "/page/agents", { name });
   removeAgent = (userId) => this.#call("DELETE", `/page/agents/${encodeURIComponent(userId)}`);
 

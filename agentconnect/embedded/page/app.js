@@ -37,6 +37,8 @@ class Page {
     this.timeline = new TimelineView(this.store, this.outbox, {
       loadOlder: () => this.loadOlder(),
       reply: (message) => this.composer.replyTo(message),
+      react: (message, key, on) => this.try(this.api.react(message.room_id, message.event_id, key, on)),
+      remove: (message) => this.forms.removeMessage(message),
       suggest: (text) => this.composer.suggest(text),
       addAgent: this.forms.addAgent,
       read: () => this.markRead(),

@@ -85,6 +85,24 @@ export class Forms {
     });
   };
 
+  removeMessage = (message) => confirmDialog({
+    title: "Remove this message?",
+    text: "Its text and file are gone for everybody. An agent that is at it already goes on.",
+    submit: "Remove",
+    onConfirm: () => this.api.removeMessage(message.room_id, message.event_id),
+  });
+
+  newLink = (member) => openForm({
+    title: `A new link for ${member.name}?`,
+    submit: "Make a new link",
+    danger: true,
+    fields: [h("p", {}, "For somebody who lost theirs. The old link ends, and their browsers have to come in anew.")],
+    onSubmit: async () => {
+      const { link } = await this.api.newLink(member.user_id);
+      return [h("p", {}, `This opens the page for ${member.name}; it is shown only now.`), once("Link", link)];
+    },
+  });
+
   removeMember = (member) => {
     const { room } = this.store;
     confirmDialog({

@@ -1,6 +1,7 @@
 // One message as an element that changes in place: parts are redrawn only where they differ.
 
 import { h, icon, iconButton, rendered } from "./dom.js";
+import { offerReactions, reactionChips } from "./marks.js";
 import { isRunning, liveParts } from "./timeline-data.js";
 import { clock, fullTime, shortClock, sizeOf } from "./words.js";
 import { openFile, openImage, isImage, isReadable } from "./viewer.js";
@@ -8,7 +9,7 @@ import { openFile, openImage, isImage, isReadable } from "./viewer.js";
 const EARLIER_STEPS = 3;
 
 export class MessageView {
-  /** `context`: store, onReply(message), onJump(eventId). */
+  /** `context`: store, onReply(message), onJump(eventId), onReact(message, key, on), onRemove(message). */
   constructor(context) {
     this.context = context;
     this.signatures = {};
@@ -37,10 +38,10 @@ export class MessageView {
     this.#part("quote", this.#quoteKey(message), () => this.#quote(message));
     this.#part("body", this.#bodyKey(message, running), () => running ? this.#live(message) : this.#body(message));
     this.#part("file", message.file && !message.redacted ? message.file : null, () => fileCard(message.file));
-    this.#part("reactions", message.reactions?.length ? message.reactions : null, () => this.#reactions(message));
+    this.#part("reactions", message.reactions?.length ? message.reactions : null, () => reactionChips(message, store, (key, on) => this.context.onReact(this.message, key, on)));
     this.#part("note", message.edited && message.kind === "text" && !this.#byAgent(message) ? ["edited"] : null,
       () => [h("span", { class: "edited" }, "edited")]);
-    this.#part("actions", [running, message.redacted], () => this.#actions(message, running));
+    this.#part("actions", [running, own, message.redacted], () => this.#actions(message, running, own));
   }
 
   #byAgent(message) {
@@ -128,23 +129,20 @@ export class MessageView {
     return content;
   }
 
-  #reactions(message) {
-    const { store } = this.context;
-    return h("ul", { class: "reactions", "aria-label": "Reactions" }, message.reactions.map((reaction) => {
-      const names = reaction.senders.map((sender) => store.nameOf(sender, message.room_id)).join(", ");
-      const count = reaction.senders.length;
-      return h("li", { class: "reaction", title: names },
-        h("span", { "aria-hidden": "true" }, reaction.key), count > 1 && h("span", { class: "count" }, String(count)),
-        h("span", { class: "unseen" }, `${reaction.key} by ${names}`));
-    }));
+  #actions(message, running, own) {
+    if (message.redacted) return [];
+    const act = (name, label, click) => iconButton(name, label, { tabindex: -1, on: { click } });
+    return [
+      act("smile", "React", () => this.react()),
+      act("reply", `Reply to ${message.sender_name}`, () => this.context.onReply(this.message)),
+      !running && message.body && copyButton("Copy the text", () => this.message.body, { tabindex: -1 }),
+      own && act("trash", "Remove this message", () => this.context.onRemove(this.message)),
+    ].filter(Boolean);
   }
 
-  #actions(message, running) {
-    if (message.redacted) return [];
-    return [
-      iconButton("reply", `Reply to ${message.sender_name}`, { tabindex: -1, on: { click: () => this.context.onReply(this.message) } }),
-      !running && message.body && copyButton("Copy the text", () => this.message.body, { tabindex: -1 }),
-    ].filter(Boolean);
+  /** Opens the menu of reactions at this message. */
+  react() {
+    offerReactions(this.element, this.element, (key) => this.context.onReact(this.message, key, true));
   }
 }
 

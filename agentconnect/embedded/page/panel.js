@@ -8,7 +8,7 @@ import { badgeOf, plural } from "./words.js";
 const RANK = { agent: 0, concierge: 1, person: 2 };
 
 export class PanelView {
-  /** `actions`: addPerson(), addAgent(), removeMember(member), retireAgent(member), message(userId), rename(), setFilter(on), close(). */
+  /** `actions`: addPerson(), addAgent(), removeMember(member), retireAgent(member), newLink(member), message(userId), rename(), setFilter(on), close(). */
   constructor(store, actions) {
     Object.assign(this, { store, actions });
     this.element = byId("panel");
@@ -62,6 +62,8 @@ export class PanelView {
       badge && h("span", { class: `badge ${badge}` }, badge),
       h("span", { class: "member-actions" },
         !own && room.kind !== "dm" && iconButton("chat", `Write to ${member.name} directly`, { on: { click: () => this.actions.message(member.user_id) } }),
+        this.store.me.admin && member.kind === "person" && !own
+          && iconButton("key", `Make a new link for ${member.name}`, { on: { click: () => this.actions.newLink(member) } }),
         mayRemove && iconButton("close", `Take ${member.name} out of this room`, { on: { click: () => this.actions.removeMember(member) } }),
         mine && iconButton("trash", `Retire ${member.name}`, { on: { click: () => this.actions.retireAgent(member) } })));
   }

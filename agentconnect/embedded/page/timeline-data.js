@@ -77,11 +77,19 @@ export class Timeline {
       this.steps.delete(message.event_id);
       return;
     }
-    const { step } = liveParts(message.body);
-    const seen = this.steps.get(message.event_id) ?? [];
-    if (step && seen.at(-1) !== step) seen.push(step);
-    this.steps.set(message.event_id, seen);
+    let seen = this.steps.get(message.event_id);
+    if (!seen) { // the relay remembers what was shown before this page was there
+      seen = [];
+      for (const body of message.steps ?? []) noteStep(seen, body);
+      this.steps.set(message.event_id, seen);
+    }
+    noteStep(seen, message.body);
   }
+}
+
+function noteStep(seen, body) {
+  const { step } = liveParts(body);
+  if (step && seen.at(-1) !== step) seen.push(step);
 }
 
 /** A running message in its parts: the placeholder's words and the step under them. */

@@ -12,7 +12,7 @@ const GROUP_MS = 5 * 60_000;
 const NEAR_PX = 80;
 
 export class TimelineView {
-  /** `actions`: loadOlder(), reply(message), read(), suggest(text), addAgent(). */
+  /** `actions`: loadOlder(), reply(message), react(message, key, on), remove(message), read(), suggest(text), addAgent(). */
   constructor(store, outbox, actions) {
     Object.assign(this, { store, outbox, actions });
     this.views = new Map();
@@ -99,7 +99,9 @@ export class TimelineView {
       const isNew = message.event_id === this.newFrom;
       if (newDay) elements.push(this.#separator(`day-${dayKey(message.ts)}`, () => h("div", { class: "day", role: "separator", "aria-label": dayName(message.ts) }, h("span", {}, dayName(message.ts)))));
       if (isNew) elements.push(this.#separator("new", () => h("div", { class: "day new", role: "separator", "aria-label": "New messages" }, h("span", {}, "New"))));
-      const view = this.#view(message.event_id, () => new MessageView({ store: this.store, onReply: this.actions.reply, onJump: (id) => this.jumpTo(id) }));
+      const view = this.#view(message.event_id, () => new MessageView({
+        store: this.store, onReply: this.actions.reply, onReact: this.actions.react, onRemove: this.actions.remove,
+        onJump: (id) => this.jumpTo(id) }));
       view.draw(message, { grouped: !newDay && !isNew && groups(previous, message) });
       elements.push(view.element);
       previous = message;
@@ -201,7 +203,7 @@ export class TimelineView {
     setTimeout(() => element.classList.remove("found"), 1500);
   }
 
-  /** Arrow keys walk from message to message; R replies; Escape goes back to writing. */
+  /** Arrow keys walk from message to message; R replies, E reacts, Delete removes; Escape goes back to writing. */
   #key(event) {
     if (event.altKey || event.ctrlKey || event.metaKey) return;
     const articles = [...this.list.querySelectorAll("article.msg")];
@@ -211,15 +213,22 @@ export class TimelineView {
       event.preventDefault();
       const next = at < 0 ? articles.length - 1 : at + (event.key === "ArrowUp" ? -1 : 1);
       articles[Math.max(0, Math.min(next, articles.length - 1))].focus();
-    } else if (event.key.toLowerCase() === "r" && at >= 0) {
-      const message = this.store.timeline(this.roomId).byId.get(articles[at].dataset.event);
-      if (message && !message.redacted) {
-        event.preventDefault();
-        this.actions.reply(message);
-      }
+    } else if (at >= 0 && this.#command(event.key, articles[at].dataset.event)) {
+      event.preventDefault();
     } else if (event.key === "Escape") {
       document.getElementById("text")?.focus();
     }
+  }
+
+  /** A key on a message; whether it meant something. */
+  #command(key, eventId) {
+    const message = this.store.timeline(this.roomId).byId.get(eventId);
+    if (!message || message.redacted) return false;
+    if (key.toLowerCase() === "r") this.actions.reply(message);
+    else if (key.toLowerCase() === "e") this.views.get(eventId)?.react();
+    else if (key === "Delete" && message.sender === this.store.me.user_id) this.actions.remove(message);
+    else return false;
+    return true;
   }
 }
 
