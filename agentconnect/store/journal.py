@@ -19,16 +19,13 @@ from agentconnect.core.outcomes import Progress
 from agentconnect.core.relay.journal import State
 from agentconnect.core.relay.text_out import clean_outgoing
 from agentconnect.core.task import Task, TaskId
-from agentconnect.store.database import LINGER_S, Database, Statements, connect
+from agentconnect.store.database import Database, Statements, connect
 from agentconnect.store.debts import Debts, load_debts
 from agentconnect.store.legacy import import_legacy
 from agentconnect.store.rows import SCHEMA, Counts, Entry, Upload, load_entries, worker_id
 
 DONE_WINDOW = 4096
 """Answered ids remembered, newest first out last: replays of about 500 have been seen."""
-
-PLACED_LINGER_S = 0.03
-"""Short: a worker that is killed within it posts its placeholder again, where keys are unknown."""
 
 _tasks = msgspec.json.Decoder(Task)
 _paths = msgspec.json.Decoder(tuple[str, ...])
@@ -140,7 +137,7 @@ class Journal:
             )
             for t in tasks
         ]
-        statements: list[tuple[str, Sequence[object]]] = []
+        statements: list[tuple[str, tuple[object, ...]]] = []
         for t in tasks:
             if self.stranded(t.id):
                 statements.append(("DELETE FROM tasks WHERE id = ?", (t.id,)))
@@ -183,8 +180,7 @@ class Journal:
 
         On disk in a moment: an answer that is nearly there shares the commit.
         """
-        self._set_later(task_id, linger_s=PLACED_LINGER_S, placeholder=event_id)
-        await trio.lowlevel.checkpoint()
+        self._set_later(task_id, placeholder=event_id)
 
     async def prompted(self, task_id: TaskId) -> None:
         """The agent is about to be prompted.
@@ -197,7 +193,6 @@ class Journal:
             await self._set(task_id, prompted=True)
             return
         self._set_later(task_id, prompted=True)
-        await trio.lowlevel.checkpoint()
 
     async def answered(self, task_id: TaskId, answer: str, files: Sequence[str] = ()) -> None:
         """The final text, before it is edited into the room, and the files it brings by list."""
@@ -211,7 +206,6 @@ class Journal:
         On disk with the result that follows: what a crash loses is a repeat of the same edit.
         """
         self._set_later(task_id, edited=True)
-        await trio.lowlevel.checkpoint()
 
     async def owe(self, room: str, event_id: str, text: str) -> None:
         """A placeholder is owed this text until it shows it; see ``debts``."""
@@ -276,7 +270,7 @@ class Journal:
             id=task_id, state=State.DONE, ts=now, result=kept, undelivered=undelivered
         )
         self._undelivered += undelivered
-        statements: list[tuple[str, Sequence[object]]] = [
+        statements: list[tuple[str, tuple[object, ...]]] = [
             # a new seq, so that the window on disk is in the order of the answers
             ("DELETE FROM tasks WHERE id = ?", (task_id,)),
             (
@@ -334,13 +328,11 @@ class Journal:
 
         await self._database.write(_update(task_id, values), applied)
 
-    def _set_later(
-        self, task_id: TaskId, *, linger_s: float = LINGER_S, **values: str | bool
-    ) -> None:
+    def _set_later(self, task_id: TaskId, **values: str | bool) -> None:
         entry = self._open.get(task_id)
         if entry is not None:
             _apply(entry, values)
-            self._database.write_later(_update(task_id, values), linger_s=linger_s)
+            self._database.write_later(_update(task_id, values))
 
 
 def _apply(entry: Entry, values: Mapping[str, str | bool]) -> None:

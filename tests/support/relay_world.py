@@ -346,7 +346,7 @@ class Theatre:
     async def _rest(self) -> None:
         while True:
             await trio.testing.wait_all_tasks_blocked()
-            if not self.world.journal._database._thread.borrowed_tokens:
+            if not self.world.journal._database.busy:
                 return  # the writer starts its thread before it is blocked
             await trio.to_thread.run_sync(time.sleep, 0.0002)
 
