@@ -38,8 +38,11 @@ class Cline:
         if command is None:
             return oneshot.failure(wording_cli.too_long(self.name, oneshot.WORD_MAX_BYTES))
         output = await run(command)
-        return oneshot.ending(self.name, output, self.said(output.out))
+        said, is_error = cline_answer(output.out)
+        if is_error:
+            return oneshot.failure(wording_cli.reported(self.name, said))
+        return oneshot.ending(self.name, output, said)
 
     def said(self, out: str) -> str:
         """The result among the events, else all of stdout."""
-        return cline_answer(out)
+        return cline_answer(out)[0]

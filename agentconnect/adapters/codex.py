@@ -6,8 +6,9 @@ The one command-line adapter that serves guests: what they ask for runs read-onl
 from agentconnect.adapters.child import Command
 from agentconnect.adapters.oneshot import Run
 from agentconnect.core.turns import oneshot
+from agentconnect.core.turns.cli_text import codex_errors
 from agentconnect.core.turns.events import Done
-from agentconnect.core.turns.oneshot import Ask, Sandbox
+from agentconnect.core.turns.oneshot import Ask, Output, Sandbox
 
 _NETWORK = ("-c", "sandbox_workspace_write.network_access=true")
 
@@ -48,6 +49,8 @@ class Codex:
     async def answer(self, ask: Ask, run: Run) -> Done:
         """One run; stderr, where codex logs, speaks only where stdout is empty."""
         output = await run(self.command(ask))
+        log = codex_errors(output.err, ask.prompt)
+        output = Output(code=output.code, out=output.out, err=log)
         return oneshot.ending(
             self.name, output, self.said(output.out), error_tail=False, error_answers=True
         )

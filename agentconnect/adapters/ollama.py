@@ -89,16 +89,18 @@ class OllamaAdapter:
         """
         timeout = httpx.Timeout(None, connect=CONNECT_S)  # the turn has the deadline
         transport = httpx.AsyncHTTPTransport(trust_env=False)
-        async with (
-            httpx.AsyncClient(transport=transport, timeout=timeout, trust_env=False) as client,
-            client.stream(method, self._base + path, json=content) as response,
-        ):
-            body = bytearray()
-            async for block in response.aiter_bytes():
-                body += block
-                if len(body) > ANSWER_BYTES:
-                    raise httpx.ReadError("the answer is too big")
-            return _Reply(response.status_code, bytes(body))
+        with trio.CancelScope() as reading:  # may end: the answer is too big
+            async with (
+                httpx.AsyncClient(transport=transport, timeout=timeout, trust_env=False) as client,
+                client.stream(method, self._base + path, json=content) as response,
+            ):
+                body = bytearray()
+                async for block in response.aiter_bytes():
+                    body += block
+                    if len(body) > ANSWER_BYTES:  # no break: that leaves the stream half open
+                        reading.cancel()
+                return _Reply(response.status_code, bytes(body))
+        raise httpx.ReadError("the answer is too big")
 
 
 class OllamaSession:

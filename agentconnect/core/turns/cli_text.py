@@ -35,6 +35,7 @@ _PREFIX = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _CLINE_PREFIX = "Submission recorded (verified):"
+_CODEX_ERROR = re.compile(r"^ERROR\b", re.MULTILINE)
 _DEFAULT_PORT = 11434
 _UNSPECIFIED = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 - not bound
 _HOST_PORT = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^:\[\]/@\s]*)(?::(?P<port>[0-9]{1,5}))?")
@@ -64,13 +65,17 @@ def _objects(text: str) -> Iterator[Mapping[str, Any]]:
             yield found
 
 
-def cline_answer(out: str) -> str:
-    """The text of the last ``run_result``, else all of the output without colours."""
+def cline_answer(out: str) -> tuple[str, bool]:
+    """The text of the last ``run_result``, and whether cline calls that an error.
+
+    Without one: all of the output, without colours.
+    """
     for found in _objects(out):
         text = found.get("text")
         if found.get("type") == "run_result" and isinstance(text, str) and text.strip():
-            return text.strip().removeprefix(_CLINE_PREFIX).strip()
-    return uncoloured(out).strip()
+            said = text.strip().removeprefix(_CLINE_PREFIX).strip()
+            return said, found.get("finishReason") == "error"
+    return uncoloured(out).strip(), False
 
 
 def kilo_answer(out: str) -> str:
@@ -94,6 +99,13 @@ def _assistant_text(event: Mapping[str, Any]) -> str:
     return text if isinstance(text, str) else ""
 
 
+def codex_errors(err: str, prompt: str) -> str:
+    """What codex logged, from its first error on: before it stand a banner and the prompt."""
+    log = err.replace(prompt, "…")
+    found = _CODEX_ERROR.search(log)
+    return log[found.start() :] if found else log
+
+
 def without_thoughts(text: str) -> str:
     """A local model's answer without the thinking that it may begin with."""
     text = text.strip()
@@ -114,9 +126,9 @@ def ollama_base(text: str) -> str:
         scheme, rest = "http", raw
     scheme = scheme.lower()
     place, _, path = rest.partition("/")
-    if place.count(":") > 1 and not place.startswith("["):
-        place = f"[{place}]"  # a bare IPv6 address
     user, at, host_port = place.rpartition("@")
+    if host_port.count(":") > 1 and not host_port.startswith("["):
+        host_port = f"[{host_port}]"  # a bare IPv6 address
     match = _HOST_PORT.fullmatch(host_port)
     if scheme not in ("http", "https") or match is None or re.search(r"[\s?#]", raw):
         raise SettingsError(wording.bad_ollama_host(text))

@@ -50,6 +50,11 @@ def ended_with(name: str, code: int) -> str:
     return f"({name} {_ended(code)}; what stands above may be incomplete.)"
 
 
+def reported(name: str, words: str) -> str:
+    """It says itself that it failed."""
+    return f"⚠ {name} reported an error: {quoted(redact(words))}"
+
+
 def no_output(name: str, stderr: str) -> str:
     """It ended in order and wrote nothing."""
     return f"⚠ {name} finished and produced no output.{_said(stderr)}"
