@@ -187,3 +187,20 @@ async def test_an_answer_before_a_large_body_is_out() -> None:
         assert caught.value.status == 413
         assert (await http.send(Call(path="/v1/heartbeat"))).status == 200
         await http.aclose()
+
+
+async def test_a_cancelled_close_closes_every_connection() -> None:
+    """A stop that is cut short leaves no socket behind, of whichever kind of call."""
+    async with open_broker() as broker:
+        broker.keyed()
+        broker.poll_hold_s = 0.0
+        http = Http(broker.base, lambda: broker.secret)
+        await http.poll(0, 5.0)
+        await http.send(Call(path="/v1/capabilities"))
+        assert broker.connections == 2
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await http.aclose()
+        for transport in (http._polls, http._calls, http._foreign, http._streams):
+            assert transport._closed
+            assert transport._idle == []
