@@ -25,6 +25,9 @@ PACKAGES = {
     "claude": "@agentclientprotocol/claude-agent-acp@0.64.2",
     "codex": "@zed-industries/codex-acp@0.16.0",
     "gemini": "@google/gemini-cli@0.61.0",
+    # command-line programs, not presets: tests/agents/test_command_lines.py
+    "codex-cli": "@openai/codex@0.171.0",
+    "cline-cli": "cline@3.0.65",
 }
 BINARIES = {
     "claude": ("claude-agent-acp",),
