@@ -3,7 +3,8 @@
 Turns a request into bytes (head and body in one write where they fit) and what comes back into an
 answer, and says whether the connection may carry another one. It never waits for more than the
 next block, so a slow reader holds the server up and nothing piles up here. Every failure is one of
-httpx's exceptions, and none of them quotes the peer or our headers.
+httpx's exceptions, and none of them quotes the peer or our headers. A plain exchange (``plain``)
+passes h11 by; from the first thing in it that is not plain, h11 is told all and judges.
 """
 
 import select
@@ -14,6 +15,7 @@ import h11
 import httpx
 import trio
 
+from agentconnect.relay.plain import Headers, PlainAnswer, read_answer, write_request
 from agentconnect.relay.resolver import Link
 
 Tls: TypeAlias = trio.SSLStream[trio.SocketStream]
@@ -57,6 +59,7 @@ class Connection:
         self._tls = tls
         self._stream: trio.abc.Stream = tls or link.stream
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_BYTES)
+        self._plain: PlainAnswer | None = None  # the answer of this exchange, where it is one
         self._kept = False  # it carried an exchange before this one
         self._heard = False  # something of this answer has come
         self._cut = False  # a write was not finished
@@ -73,12 +76,12 @@ class Connection:
     def recycle(self) -> bool:
         """Make ready for the next exchange; False where this connection must not carry one."""
         http = self._http
-        if self._cut or http.our_state is not h11.DONE or http.their_state is not h11.DONE:
-            return False
-        if http.trailing_data[0]:
-            return False
-        http.start_next_cycle()
-        self._kept, self._heard = True, False
+        if self._plain is None:
+            done = http.our_state is h11.DONE and http.their_state is h11.DONE
+            if self._cut or not done or http.trailing_data[0]:
+                return False
+            http.start_next_cycle()
+        self._plain, self._kept, self._heard = None, True, False
         return True
 
     def close(self) -> None:
@@ -88,28 +91,24 @@ class Connection:
     # --- one exchange -----------------------------------------------------------------------
 
     async def begin(
-        self, head: h11.Request, body: bytes | httpx.AsyncByteStream, limits: Limits
-    ) -> h11.Response:
-        """Send a request and read the head of its answer.
+        self, request: httpx.Request, body: bytes | httpx.AsyncByteStream, limits: Limits
+    ) -> tuple[int, Headers]:
+        """Send a request and read the head of its answer: the status, the headers.
 
         Raises: StaleError, httpx.TransportError. Cancellation: the caller closes the connection.
         """
         self._limits = limits
-        try:
-            data = self._http.send(head) or b""
-            if isinstance(body, bytes) and len(body) <= ONE_WRITE_BYTES:
-                data += self._last_bytes(body)
-                return await self._at_once(data)
-        except h11.LocalProtocolError as error:
-            raise httpx.LocalProtocolError("the request cannot be written") from error
-        return await self._side_by_side(data, body)
+        if isinstance(body, bytes) and len(body) <= ONE_WRITE_BYTES:
+            return await self._at_once(request, body)
+        answer = await self._side_by_side(self._tell(request), body)
+        return answer.status_code, list(answer.headers)
 
     async def more(self) -> bytes:
         """The next bytes of the body; ``b""`` at its end. Raises: httpx.TransportError."""
         while True:
             event = self._buffered()
             if event is h11.NEED_DATA:
-                await self._receive()
+                self._http.receive_data(await self._block())
             elif type(event) is h11.Data:
                 if event.data:
                     return bytes(event.data)
@@ -120,6 +119,8 @@ class Connection:
 
     def at_hand(self) -> tuple[list[bytes], bool]:
         """What of the body came with its head, and whether that was all."""
+        if self._plain is not None:
+            return [self._plain.body], True
         blocks: list[bytes] = []
         while True:
             event = self._buffered()
@@ -130,17 +131,46 @@ class Connection:
 
     # --- writing ----------------------------------------------------------------------------
 
-    def _last_bytes(self, body: bytes) -> bytes:
-        data = (self._http.send(h11.Data(data=body)) or b"") if body else b""
-        return data + (self._http.send(h11.EndOfMessage()) or b"")
+    def _tell(self, request: httpx.Request) -> bytes:
+        """Let h11 know of the request; its head. h11's own error would quote a header."""
+        try:
+            head = h11.Request(
+                method=request.method, target=request.url.raw_path, headers=request.headers.raw
+            )
+            return self._http.send(head) or b""
+        except h11.LocalProtocolError:
+            raise httpx.LocalProtocolError("the request cannot be written") from None
 
-    async def _at_once(self, data: bytes) -> h11.Response:
+    def _tell_body(self, body: bytes) -> bytes:
+        try:
+            data = (self._http.send(h11.Data(data=body)) or b"") if body else b""
+            return data + (self._http.send(h11.EndOfMessage()) or b"")
+        except h11.LocalProtocolError as error:
+            raise httpx.LocalProtocolError("the body is not of the length stated") from error
+
+    async def _at_once(self, request: httpx.Request, body: bytes) -> tuple[int, Headers]:
+        plain = write_request(request.method, request.url.raw_path, request.headers.raw, body)
+        data = plain or self._tell(request) + self._tell_body(body)
         try:
             if rest := self._send_now(data):
                 await self._send(rest)
         except httpx.WriteError:
-            return await self._after_failed_write()
-        return await self._head(unsent=False)
+            self._cut = True  # it may have answered before it stopped listening: that counts
+        try:
+            if plain is not None:
+                block = await self._first_block(unsent=self._cut)
+                self._plain = None if self._cut else read_answer(block)
+                if self._plain is not None:
+                    return self._plain.status, self._plain.headers
+                self._tell(request)
+                self._tell_body(body)
+                self._http.receive_data(block)
+            answer = await self._head(unsent=self._cut)
+        except (httpx.ReadError, httpx.RemoteProtocolError) as error:
+            if self._cut:
+                raise httpx.WriteError("the connection broke while sending") from error
+            raise
+        return answer.status_code, list(answer.headers)
 
     def _send_now(self, data: bytes) -> bytes:
         """What the kernel takes at once goes without a turn of the loop; the rest comes back."""
@@ -151,14 +181,6 @@ class Connection:
         except BlockingIOError:
             return data
         except OSError as error:
-            raise httpx.WriteError("the connection broke while sending") from error
-
-    async def _after_failed_write(self) -> h11.Response:
-        """The server may have answered before it stopped listening: its words count."""
-        self._cut = True
-        try:
-            return await self._head(unsent=True)
-        except (httpx.ReadError, httpx.RemoteProtocolError) as error:
             raise httpx.WriteError("the connection broke while sending") from error
 
     async def _side_by_side(self, data: bytes, body: bytes | httpx.AsyncByteStream) -> h11.Response:
@@ -197,18 +219,21 @@ class Connection:
             raise httpx.WriteError("the connection broke while sending") from error
 
     async def _send_all(self, data: bytes, body: bytes | httpx.AsyncByteStream) -> None:
+        if isinstance(body, bytes):
+            await self._send(data + self._tell_body(body))
+            return
+        blocks = aiter(body)
         try:
-            if isinstance(body, bytes):
-                await self._send(data + self._last_bytes(body))
-                return
-            blocks = aiter(body)
-            try:
-                async for block in blocks:
-                    await self._send(data + (self._http.send(h11.Data(data=block)) or b""))
-                    data = b""
-            finally:
-                await _end(blocks)
-            await self._send(data + (self._http.send(h11.EndOfMessage()) or b""))
+            async for block in blocks:
+                await self._send(data + self._tell_part(block))
+                data = b""
+        finally:
+            await _end(blocks)
+        await self._send(data + self._tell_body(b""))
+
+    def _tell_part(self, block: bytes) -> bytes:
+        try:
+            return self._http.send(h11.Data(data=block)) or b""
         except h11.LocalProtocolError as error:
             raise httpx.LocalProtocolError("the body is not of the length stated") from error
 
@@ -238,29 +263,29 @@ class Connection:
             if type(event) is h11.Response:
                 return event
             if event is h11.NEED_DATA:
-                await self._receive_first(unsent=unsent)
+                more = self._block() if self._heard else self._first_block(unsent=unsent)
+                self._http.receive_data(await more)
             elif type(event) is h11.InformationalResponse and interim < INTERIM_ANSWERS:
                 interim += 1
             else:
                 raise httpx.RemoteProtocolError("the server did not answer as HTTP does")
 
-    async def _receive_first(self, *, unsent: bool) -> None:
-        """As :meth:`_receive`; where nothing has come at all, that is told apart."""
-        if self._heard:
-            await self._receive()
-            return
+    async def _first_block(self, *, unsent: bool) -> bytes:
+        """As :meth:`_block`; where nothing comes at all, that is told apart."""
         try:
-            await self._receive()
+            block = await self._block()
         except httpx.ReadError as error:
             if self._kept:
                 raise StaleError(unsent=unsent) from error
             raise
-        if not self._heard:
-            if self._kept:
-                raise StaleError(unsent=unsent)
+        if not block and self._kept:
+            raise StaleError(unsent=unsent)
+        if not block:
             raise httpx.RemoteProtocolError("the server closed the connection without an answer")
+        return block
 
-    async def _receive(self) -> None:
+    async def _block(self) -> bytes:
+        """What comes next; ``b""`` at the end."""
         try:
             if self._limits.read_s is None:
                 block = await self._next_block()
@@ -271,9 +296,8 @@ class Connection:
             raise httpx.ReadTimeout("the server sends no more") from error
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
             raise httpx.ReadError("the connection broke while reading") from error
-        if block:
-            self._heard = True
-        self._http.receive_data(block)
+        self._heard = self._heard or bool(block)
+        return block
 
     async def _next_block(self) -> bytes:
         """An answer is never there yet when it is asked for, so without TLS: wait, then read."""

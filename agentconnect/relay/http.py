@@ -231,7 +231,8 @@ async def _pass_on(response: httpx.Response, take: Take) -> Answer:
 async def _read(response: httpx.Response, call: Call, url: str) -> Answer:
     status = response.status_code
     good = 200 <= status < 300
-    if response.headers.get("content-encoding", "identity") != "identity":
+    headers = dict(response.headers.raw)  # in lower case: our transport's
+    if headers.get(b"content-encoding", b"identity") != b"identity":
         where = _where(call, url)
         raise RelayError(f"{where} answered in an encoding nobody asked for", status=status)
     limit = call.answer_bytes if good else ERROR_BYTES
@@ -244,8 +245,8 @@ async def _read(response: httpx.Response, call: Call, url: str) -> Answer:
             status=status,
             body=body,
             whole=whole,
-            mime=response.headers.get("content-type", ""),
-            echo=response.headers.get("idempotency-status", ""),
+            mime=headers.get(b"content-type", b"").decode("latin-1"),
+            echo=headers.get(b"idempotency-status", b"").decode("latin-1"),
         )
     raise _refusal(response, body.decode("utf-8", "replace"), _where(call, url))
 

@@ -10,11 +10,11 @@ import ssl
 from collections.abc import Callable
 from typing import Self, TypeAlias
 
-import h11
 import httpx
 import trio
 
 from agentconnect.relay.connection import Connection, Limits, StaleError
+from agentconnect.relay.plain import Headers
 from agentconnect.relay.resolver import Resolver, connect
 
 KEEP_S = 30.0
@@ -75,21 +75,20 @@ class Transport(httpx.AsyncBaseTransport):
         origin = secure, url.raw_host.decode("ascii"), url.port or (443 if secure else 80)
         timeout = request.extensions.get("timeout") or {}
         limits = Limits(timeout.get("read"), timeout.get("write"))
-        head = _head_of(request)
         body = _body_of(request)
         await self._take_slot(timeout.get("pool"))
         connection: Connection | None = None
         try:
             connection = self._kept(origin) or await self._open(origin, timeout.get("connect"))
             try:
-                answer = await connection.begin(head, body, limits)
+                status, headers = await connection.begin(request, body, limits)
             except StaleError as stale:
                 if not isinstance(body, bytes) or not (stale.unsent or _repeatable(request)):
                     raise httpx.RemoteProtocolError("a kept connection was closed") from stale
                 self._drop(connection)
                 connection = await self._open(origin, timeout.get("connect"))
-                answer = await connection.begin(head, body, limits)
-            return self._response(connection, answer)
+                status, headers = await connection.begin(request, body, limits)
+            return self._response(connection, status, headers)
         except BaseException:
             self._release(connection)
             raise
@@ -183,15 +182,12 @@ class Transport(httpx.AsyncBaseTransport):
 
     # --- the answer -------------------------------------------------------------------------
 
-    def _response(self, connection: Connection, answer: h11.Response) -> httpx.Response:
+    def _response(self, connection: Connection, status: int, headers: Headers) -> httpx.Response:
         blocks, whole = connection.at_hand()
         if whole:
             self._keep(connection)
         return httpx.Response(
-            answer.status_code,
-            headers=list(answer.headers),
-            stream=_Answer(self, None if whole else connection, blocks),
-            extensions={"http_version": b"HTTP/" + answer.http_version},
+            status, headers=headers, stream=_Answer(self, None if whole else connection, blocks)
         )
 
 
@@ -237,16 +233,6 @@ def trust() -> ssl.SSLContext:
     context = ssl.create_default_context()
     context.set_alpn_protocols(["http/1.1"])
     return context
-
-
-def _head_of(request: httpx.Request) -> h11.Request:
-    """Checked by h11: no line break gets into a header. Its own error would quote the header."""
-    try:
-        return h11.Request(
-            method=request.method, target=request.url.raw_path, headers=request.headers.raw
-        )
-    except h11.LocalProtocolError:
-        raise httpx.LocalProtocolError("the request cannot be written") from None
 
 
 def _body_of(request: httpx.Request) -> bytes | httpx.AsyncByteStream:
