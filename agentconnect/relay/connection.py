@@ -135,7 +135,7 @@ class Connection:
         """Let h11 know of the request; its head. h11's own error would quote a header."""
         try:
             head = h11.Request(
-                method=request.method, target=request.url.raw_path, headers=request.headers.raw
+                method=request.method, target=_target(request), headers=request.headers.raw
             )
             return self._http.send(head) or b""
         except h11.LocalProtocolError:
@@ -149,7 +149,7 @@ class Connection:
             raise httpx.LocalProtocolError("the body is not of the length stated") from error
 
     async def _at_once(self, request: httpx.Request, body: bytes) -> tuple[int, Headers]:
-        plain = write_request(request.method, request.url.raw_path, request.headers.raw, body)
+        plain = write_request(request.method, _target(request), request.headers.raw, body)
         data = plain or self._tell(request) + self._tell_body(body)
         try:
             if rest := self._send_now(data):
@@ -316,6 +316,12 @@ class Connection:
             return self._http.next_event()
         except h11.RemoteProtocolError as error:
             raise httpx.RemoteProtocolError("the server did not answer as HTTP does") from error
+
+
+def _target(request: httpx.Request) -> bytes:
+    """What the request line names: httpx's own extension, or the address's path and query."""
+    target = request.extensions.get("target")
+    return target if isinstance(target, bytes) else request.url.raw_path
 
 
 async def _end(blocks: AsyncIterator[bytes]) -> None:

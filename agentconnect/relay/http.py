@@ -184,14 +184,20 @@ class Http:
     async def _exchange(
         self, transport: Transport, call: Call, url: str, take: Take | None
     ) -> Answer:
-        address = _parsed(url)
+        address = _parsed(call.url or self.base)
+        extensions = {
+            "timeout": _timeouts(call),
+            # a call without a key is tried again by its caller, who knows what it costs
+            REPEATABLE: bool(call.key),
+        }
+        if not call.url:  # a path of ours is fit to be sent: parsing each costs more than sending
+            extensions["target"] = address.raw_path.rstrip(b"/") + call.path.encode("ascii")
         request = httpx.Request(
             call.method,
             address,
             headers=self._headers(call, address),
             stream=Body(call.content or b""),
-            # a call without a key is tried again by its caller, who knows what it costs
-            extensions={"timeout": _timeouts(call), REPEATABLE: bool(call.key)},
+            extensions=extensions,
         )
         response = await transport.handle_async_request(request)
         try:

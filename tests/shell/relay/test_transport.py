@@ -661,3 +661,15 @@ async def test_a_handshake_that_never_comes_has_its_deadline() -> None:
             await _whole(transport, _request(server, scheme="https", timeouts={"connect": 0.1}))
         assert transport._slots.value == 4
         await transport.aclose()
+
+
+async def test_the_request_line_may_name_something_of_its_own() -> None:
+    """httpx's ``target`` extension, as its own transport takes it."""
+    async with raw_server(patient) as server:
+        transport = _transport()
+        for size in (10, 200_000):
+            request = _request(server, content=b"x" * size)
+            request.extensions["target"] = b"/other?a=b"
+            assert await _whole(transport, request) == (200, b"ok")
+        assert {head.split(b"\r\n")[0] for head, _ in server.seen} == {b"POST /other?a=b HTTP/1.1"}
+        await transport.aclose()
