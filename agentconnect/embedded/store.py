@@ -80,7 +80,11 @@ class Tx:
 
 
 class Store:
-    """The database. ``committed`` hears whom a unit woke, once it is as durable as it asked."""
+    """The database. ``committed`` hears whom a unit woke, as soon as it is committed.
+
+    Durability is owed to who asked for the unit, not to who sees its result: a worker may be given
+    a message that a power cut then takes, since its writer was not told yet that it is kept.
+    """
 
     def __init__(
         self,
@@ -121,12 +125,10 @@ class Store:
         self._syncs.check()
         tx, value = await self._transact("BEGIN IMMEDIATE", unit)
         self._untidy += 1
-        try:
-            if durable:
-                await self._syncs.reach()
-        finally:
-            if tx.changed or tx.woken:
-                self._committed(tx)
+        if tx.changed or tx.woken:
+            self._committed(tx)
+        if durable:
+            await self._syncs.reach()
         return value
 
     async def read(self, unit: Callable[[Tx], T]) -> T:
