@@ -1,10 +1,12 @@
 """The cheapest ACP agent: standard library only, so that what is measured is the worker.
 
 The last line of a prompt is the request: ``flood N`` streams N chunks, anything else is echoed.
+An argument says how many seconds it needs to start.
 """
 
 import json
 import sys
+import time
 from typing import Any
 
 Json = dict[str, Any]
@@ -61,6 +63,7 @@ def answer(method: str, params: Json) -> Json:
 
 def main() -> None:
     """Serve until the end of input."""
+    time.sleep(float(sys.argv[1]) if len(sys.argv) > 1 else 0.0)
     for line in sys.stdin:
         message = json.loads(line)
         if "id" in message and "method" in message:
