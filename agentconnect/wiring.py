@@ -27,7 +27,12 @@ from agentconnect.config import settings as config
 from agentconnect.config import workdir
 from agentconnect.config.envfile import expand_home
 from agentconnect.core.acp.endpoint import Endpoint, endpoint
-from agentconnect.core.errors import AgentConnectError, StoreUnreadableError, first_cause
+from agentconnect.core.errors import (
+    AgentConnectError,
+    SettingsError,
+    StoreUnreadableError,
+    first_cause,
+)
 from agentconnect.core.redaction import shapes_in
 from agentconnect.core.relay import credential
 from agentconnect.core.turns.access import Admit, admission
@@ -72,7 +77,13 @@ def start_logging(loaded: config.LoadedSettings) -> set[str]:
 def layout(settings: config.Settings) -> Layout:
     """The state folder, made and ours alone to read."""
     made = Layout(state_dir=settings.workspace, instance=settings.instance)
-    made.prepare()
+    try:
+        made.prepare()
+    except OSError as error:
+        raise SettingsError(
+            f"AGENT_CONNECT_WORKSPACE is {settings.workspace}, which cannot be used as a folder: "
+            f"{error.strerror}. Name a folder that you may write to."
+        ) from error
     return made
 
 

@@ -14,7 +14,7 @@ from agentconnect.acp import PRESETS
 from agentconnect.app import run_worker
 from agentconnect.cli.console import complain, hush, say
 from agentconnect.cli.loading import load_settings
-from agentconnect.cli.options import Options
+from agentconnect.cli.options import Options, UsageError
 from agentconnect.cli.places import folder, listen_at, user
 from agentconnect.embedded.server import EmbeddedRelay, LocalSetup, open_embedded
 from agentconnect.stopping import Stop
@@ -28,9 +28,11 @@ _SAY_LIMIT_S = 60.0
 
 def run_local(options: Options) -> int:
     """Relay, page, worker and agent in one process."""
+    if options.say is not None and not options.say.strip():
+        raise UsageError("--say needs a message")
     home = folder(options.directory, "local")
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with WorkspaceLock.acquire(home / "lock"):
+    with WorkspaceLock.acquire(home / "lock", mend="--dir"):
         return trio.run(_local_session, options, home)
 
 
@@ -52,6 +54,8 @@ async def _local_session(options: Options, home: Path) -> int:
                 else:
                     nursery.start_soon(_say, relay, setup, options.say, stop, answered)
 
+            if options.say is not None:
+                nursery.start_soon(_give_up, stop)
             speak = say if options.say is None else hush
             code = await run_worker(loaded, stop, say=speak, ready=ready)
             nursery.cancel_scope.cancel(reason="the worker ended")
@@ -61,17 +65,23 @@ async def _local_session(options: Options, home: Path) -> int:
 async def _say(
     relay: EmbeddedRelay, setup: LocalSetup, text: str, stop: Stop, answered: list[bool]
 ) -> None:
-    """``--say``: one message, its final answer on stdout."""
-    if not text.strip():
-        complain("--say needs a message")
+    """``--say``: one message; its final answer on stdout, a failure's reason on stderr."""
+    event_id = await relay.post(setup.room_id, setup.owner_id, text)
+    answer = await relay.answer_to(event_id)
+    if await relay.failed(event_id):
+        complain(answer)
     else:
-        answer = await relay.ask(setup.room_id, setup.owner_id, text, timeout_s=_SAY_LIMIT_S)
-        if answer is None:
-            complain(f"no answer came within {_SAY_LIMIT_S:.0f} s")
-        else:
-            print(answer, flush=True)
-            answered.append(True)
+        print(answer, flush=True)
+        answered.append(True)
     stop.ask("said")
+
+
+async def _give_up(stop: Stop) -> None:
+    """``--say`` promises an end within a minute, whatever does not start or answer."""
+    await trio.sleep(_SAY_LIMIT_S)
+    if not stop.asked:
+        complain(f"no answer came within {_SAY_LIMIT_S:.0f} s")
+        stop.ask("no answer came")
 
 
 def _local_fixed(token: str, home: Path) -> dict[str, str]:

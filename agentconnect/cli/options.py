@@ -1,5 +1,6 @@
 """Arguments to options (worker.md §1). There is no flag per setting, deliberately."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -44,6 +45,10 @@ _FLAGS: Mapping[str, Mapping[str, str]] = {
 }
 
 
+_KNOWN = {"--config", "--export-config"}.union(*_FLAGS.values())
+_ADDRESS = re.compile(r"https?://[A-Za-z0-9.\-\[\]:]+(/[\x21-\x7e]*)?")
+
+
 class UsageError(AgentConnectError):
     """The arguments are off; exit 2 with the usage."""
 
@@ -76,7 +81,14 @@ def parse(argv: Sequence[str]) -> Options:
                 what = "a path" if flag in {"--config", "--dir"} else "a value"
                 raise UsageError(f"{flag} needs {what}")
             field = "config" if flag == "--config" else _FLAGS[options.command][flag]
-            setattr(options, field, value if equals else words.pop(0))
+            given = value if equals else words.pop(0)
+            if not equals and given in _KNOWN:
+                raise UsageError(f"{flag} needs a value, and {given} is an argument of its own")
+            if field == "add_agent" and not given.strip():
+                raise UsageError("--add-agent needs a name")
+            if field == "public_url" and not _ADDRESS.fullmatch(given):
+                raise UsageError("--public-url needs an address like https://rooms.example.org")
+            setattr(options, field, given)
         elif word == "--export-config":
             options.export = True
         elif word in {"local", "relay"} and not options.command:

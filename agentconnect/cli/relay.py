@@ -18,7 +18,7 @@ def run_relay(options: Options) -> int:
     home = folder(options.directory, "relay")
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
-        lock = WorkspaceLock.acquire(home / "lock")
+        lock = WorkspaceLock.acquire(home / "lock", mend="--dir")
     except WorkspaceHeldError:
         if options.add_agent is None:
             raise

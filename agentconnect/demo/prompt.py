@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 from agentconnect.demo.files import size_text
 from agentconnect.demo.pictures import Picture, picture_of
 
+_ADDRESS = re.compile(r"^\s*(?:!\S{1,64}|@[^\s:@]{1,64}:[^\s@]{1,200}?)[,:]?\s+(?=\S)")
 _LABELS = re.compile(r"included below: (.+?)\.(?:\]| Files)")
 
 
@@ -66,7 +67,7 @@ def read_prompt(blocks: Sequence[Any]) -> Prompt:
         elif kind == "resource_link":
             attached.append(Attached(name=block.name, mime=block.mime_type or "unknown kind"))
     framing, message = split_framing(texts[0] if texts else "")
-    return Prompt(message=message, attached=_labelled(tuple(attached), framing))
+    return Prompt(message=without_address(message), attached=_labelled(tuple(attached), framing))
 
 
 def split_framing(text: str) -> tuple[str, str]:
@@ -80,6 +81,11 @@ def split_framing(text: str) -> tuple[str, str]:
     if framed and (not rest or rest.startswith(("\n", "\r\n"))):
         return line, rest.strip()
     return "", text.strip()
+
+
+def without_address(message: str) -> str:
+    """The message without the name it was addressed to: ``!name …`` or a full id in front."""
+    return _ADDRESS.sub("", message, count=1) or message
 
 
 def _labelled(attached: tuple[Attached, ...], framing: str) -> tuple[Attached, ...]:

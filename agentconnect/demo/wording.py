@@ -30,7 +30,7 @@ Things to try with this demonstration agent:
 - **write a file todo.txt saying buy milk**
 - **send me notes.txt**
 - drop a picture or a file into the room, then **save it**
-- **slow job 30 seconds**, and stop it while it runs
+- **slow job 30 seconds** shows its steps while it runs; `Ctrl-C` where I was started ends it early
 - **count to 20** · **demo** · **echo hello** · **what time is it**
 - **my name is Ada** · **remember that the meeting is at ten** · **what do you remember**
 - **again** · **what did I ask before**

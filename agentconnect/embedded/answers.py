@@ -13,7 +13,10 @@ _CHANNEL = re.compile(r"\s*\[channel:([^\]]*)\][^\S\n]*\n?")
 
 PLACEHOLDER = "⏳ On it..."
 INTAKE = "🫡"
-_NOTICE_CHARS = 300
+_NOTICE_CHARS = 600
+_WARNING = "⚠️ "
+FAREWELL = "⏸ "
+"""How a worker that stops marks a placeholder whose message will be run again."""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,11 +40,21 @@ def judge(body: str) -> Verdict:
     if skip is not None and (skip[2] is None or skip[2] == "REPLIED"):
         behind = rest[skip.end() :].strip()
         if skip[1]:
-            return Verdict(notice=one_line(behind))
+            return Verdict(notice=one_line(_reason(behind)))
         return Verdict(archive=behind if skip[2] else "")
     if redirect is None:
         return Verdict(text=body.strip("\n"))
     return Verdict(text=rest.strip("\n"), room_id=redirect[1].strip())
+
+
+def _reason(behind: str) -> str:
+    """What a person needs of a silence's text: not its first paragraph where that only says so.
+
+    A worker's first paragraph holds ``reason: <word>`` and whose notice it is; what follows, if
+    anything does, says what happened.
+    """
+    first, _, rest = behind.partition("\n\n")
+    return rest if "reason:" in first and rest.strip() else behind
 
 
 def one_line(text: str) -> str:
@@ -52,7 +65,12 @@ def one_line(text: str) -> str:
 
 def failure(reason: str) -> str:
     """The line a room reads where a task ended without an answer."""
-    return f"⚠️ {reason}" if reason else "⚠️ This request could not be handled."
+    return f"{_WARNING}{reason or 'This request could not be handled.'}"
+
+
+def is_failure(text: str) -> bool:
+    """Whether a task's stored answer is such a line."""
+    return text.startswith(_WARNING)
 
 
 def rejected(code: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import trio
 
-from agentconnect.embedded import keys, people, rooms, tasks
+from agentconnect.embedded import answers, keys, people, rooms, tasks
 from agentconnect.embedded.house import House
 from agentconnect.embedded.leases import State
 from agentconnect.embedded.listening import Listener
@@ -149,6 +149,11 @@ class EmbeddedRelay:
         with trio.move_on_after(timeout_s):
             return await self.answer_to(event_id)
         return None
+
+    async def failed(self, event_id: str) -> bool:
+        """Whether a message's task ended with a notice of failure instead of an answer."""
+        found = await self.tasks_of(event_id)
+        return any(row.state == State.DEAD or answers.is_failure(row.answer) for row in found)
 
     async def answer_to(self, event_id: str) -> str:
         """Wait until every task of a message has ended; what the room reads as its answer."""

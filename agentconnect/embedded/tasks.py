@@ -15,6 +15,8 @@ from agentconnect.embedded.records import Media, Message, TaskRow
 from agentconnect.embedded.store import Tx
 from agentconnect.embedded.timing import Timing
 
+_TYPED_MARKER = "[ag2space-media:"
+_INERT_MARKER = "[ag2space-media :"
 _TASK = """SELECT id, agent_id, room_id, source, seq, state, until, acked, extended, attempt,
     lease_id, greeted, served_seq, placeholder, rejected, answer FROM tasks"""
 
@@ -131,8 +133,9 @@ def serve(tx: Tx, agent_id: str, timing: Timing, marker_of: Callable[[Media], st
 
 
 def _body(source: _Source, marker_of: Callable[[Media], str]) -> str:
+    typed = source.body.replace(_TYPED_MARKER, _INERT_MARKER)  # only the relay says what is a file
     if not source.media_id:
-        return source.body
+        return typed
     media = Media(
         media_id=source.media_id,
         room_id=source.room_id,
@@ -140,7 +143,7 @@ def _body(source: _Source, marker_of: Callable[[Media], str]) -> str:
         mime=source.mime,
         size=source.size,
     )
-    return "\n\n".join(part for part in (source.body, marker_of(media)) if part.strip())
+    return "\n\n".join(part for part in (typed, marker_of(media)) if part.strip())
 
 
 def _envelope(source: _Source, lease: Lease, crowd: tuple[str, ...], body: str) -> Served:
@@ -228,6 +231,11 @@ def close(tx: Tx, row: TaskRow, state: State, answer: str, *, rejected: bool = F
     tx.changed = tx.ended = True
 
 
+def is_open(body: str) -> bool:
+    """Whether a placeholder's message is one still: an answer in it is never written over."""
+    return body.startswith((answers.PLACEHOLDER, answers.FAREWELL))
+
+
 def notice(tx: Tx, row: TaskRow, line: str) -> str:
     """Tell the room how a task ended: in its placeholder, else as a message of its own."""
     placeholder = row.placeholder or tx.text(
@@ -238,19 +246,24 @@ def notice(tx: Tx, row: TaskRow, line: str) -> str:
         row.served_seq,
     )
     found = rooms.message(tx, row.room_id, placeholder) if placeholder else None
-    if found is None or found.redacted:
+    if found is None or found.redacted or not is_open(found.body):
         return rooms.post(tx, row.room_id, row.agent_id, line, kind="notice").event_id
     rooms.edit(tx, found, line)
     return found.event_id
 
 
 def place(tx: Tx, agent_id: str, room_id: str) -> str:
-    """The task that a new placeholder of an identity stands for: the oldest leased without one."""
+    """The task that a new placeholder of an identity stands for.
+
+    Of those leased without one: the oldest that a worker has acked; else the oldest of the latest
+    serving, since an earlier one that nobody acked went to a worker that is gone.
+    """
     return tx.text(
         "SELECT t.id FROM tasks t LEFT JOIN messages m ON m.event_id = t.placeholder "
         "WHERE t.agent_id = ? AND t.room_id = ? AND t.state = 'leased' "
         "AND (t.placeholder = '' OR m.seq <= t.served_seq) "
-        "ORDER BY CASE WHEN t.placeholder = '' THEN 0 ELSE 1 END, t.seq LIMIT 1",
+        "ORDER BY CASE WHEN t.placeholder = '' THEN 0 ELSE 1 END, t.acked DESC, "
+        "CASE WHEN t.acked = 1 THEN 0 ELSE -t.served_seq END, t.seq LIMIT 1",
         agent_id,
         room_id,
     )

@@ -12,6 +12,8 @@ from typing import Self
 
 from agentconnect.core.errors import WorkspaceHeldError
 
+MEND = "AGENT_CONNECT_WORKSPACE"
+
 
 class WorkspaceLock:
     """A held lock; keep it for the life of the process."""
@@ -21,8 +23,8 @@ class WorkspaceLock:
         self._handle = handle
 
     @classmethod
-    def acquire(cls, path: Path) -> Self:
-        """Take the lock now or refuse.
+    def acquire(cls, path: Path, *, mend: str = MEND) -> Self:
+        """Take the lock now or refuse; ``mend`` says how to run a second one.
 
         Raises: WorkspaceHeldError naming the holder's pid; OSError if the file cannot be opened.
         """
@@ -33,8 +35,8 @@ class WorkspaceLock:
             holder = os.pread(handle, 32, 0).decode("ascii", "replace").strip() or "unknown"
             os.close(handle)
             raise WorkspaceHeldError(
-                f"another worker (pid {holder}) already uses {path.parent}: stop it, or give this "
-                "one a folder of its own with AGENT_CONNECT_WORKSPACE"
+                f"another agent-connect (pid {holder}) already uses {path.parent}: stop it, or "
+                f"give this one a folder of its own with {mend}"
             ) from None
         except OSError:
             os.close(handle)

@@ -1,5 +1,6 @@
 """``agent-connect local`` and ``relay`` as a newcomer starts them."""
 
+import json
 import os
 import re
 import signal
@@ -16,6 +17,8 @@ from tests.support.worker import alive, children_of, environment, start, until
 
 pytestmark = pytest.mark.timeout(150)
 
+FAKE_AGENT = Path(__file__).parents[1] / "support" / "fake_agent.py"
+FAILING = f"{sys.executable} {FAKE_AGENT} '{json.dumps({'crash_on': 'session/prompt'})}'"
 LINK = re.compile(r"(http://127\.0\.0\.1:\d+)/#k=(\S+)")
 
 
@@ -66,6 +69,22 @@ def test_say_prints_the_answer_and_ends(tmp_path: Path) -> None:
         assert expected in done.stdout
         assert "http" not in done.stdout.splitlines()[0]
         assert "Traceback" not in done.stderr
+
+
+def test_say_ends_with_1_and_the_reason_when_the_turn_failed(tmp_path: Path) -> None:
+    """A failure's line is no answer: stdout stays empty, stderr says why."""
+    done = subprocess.run(
+        [sys.executable, "-m", "agentconnect", "local", "--say", "hello"],
+        env={**local_environment(tmp_path), "AGENT_CONNECT_ACP_COMMAND": FAILING},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 1, done.stdout
+    assert done.stdout == ""
+    assert "exit code" in done.stderr
+    assert "reason:" not in done.stderr
 
 
 async def test_local_prints_one_url_that_opens_and_ctrl_c_ends_everything(tmp_path: Path) -> None:

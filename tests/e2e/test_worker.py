@@ -279,6 +279,16 @@ async def test_a_wrong_setting_is_one_sentence(
     assert worker.status["last_error"]["message"] in worker.output()
 
 
+async def test_a_workspace_that_is_no_folder_is_a_sentence(tmp_path: Path) -> None:
+    """Exit 2 and the setting's name; there is no place for a status file then."""
+    (tmp_path / "file").write_text("")
+    env = environment("http://127.0.0.1:9/relay|s", tmp_path)
+    env["AGENT_CONNECT_WORKSPACE"] = str(tmp_path / "file")
+    worker = start(env, tmp_path)
+    assert await worker.ended() == 2
+    assert "AGENT_CONNECT_WORKSPACE" in worker.output()
+
+
 async def test_the_status_file_tells_who_serves_and_holds_no_secret(tmp_path: Path) -> None:
     """The fields of the contract while serving; the heartbeat moves; no token anywhere."""
     async with (

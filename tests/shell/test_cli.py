@@ -45,6 +45,10 @@ def test_help_is_on_stdout_also_after_other_arguments(
         (["--config"], "--config needs a path"),
         (["local", "--say"], "--say needs a value"),
         (["local", "--listen", "nonsense"], "not HOST:PORT"),
+        (["local", "--say", " "], "--say needs a message"),
+        (["relay", "--add-agent", " "], "--add-agent needs a name"),
+        (["relay", "--add-agent", "--dir"], "--add-agent needs a value"),
+        (["relay", "--public-url", "javascript:alert(1)"], "--public-url needs an address"),
         (["\x1b[31mred"], '"?[31mred"'),
     ],
 )

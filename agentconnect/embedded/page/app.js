@@ -6,7 +6,7 @@ import { confirmDialog, toast } from "./dialog.js";
 import { byId, h } from "./dom.js";
 import { Extras } from "./extras.js";
 import { Forms } from "./forms.js";
-import { clearAddress, showGate, tokenIn } from "./gate.js";
+import { clearAddress, showGate, tokenIn, decoded } from "./gate.js";
 import { openHelp } from "./help.js";
 import { Live } from "./live.js";
 import { Outbox } from "./outbox.js";
@@ -318,7 +318,7 @@ const addressOf = (roomId) => `#r=${encodeURIComponent(roomId)}`;
 
 function roomInAddress() {
   const match = /^#r=(.+)$/.exec(location.hash);
-  return match ? decodeURIComponent(match[1]) : null;
+  return match ? decoded(match[1]) : null;
 }
 
 new Page().start();

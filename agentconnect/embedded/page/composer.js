@@ -10,6 +10,8 @@ import { sizeOf } from "./words.js";
 
 const DRAFT_PAUSE_MS = 250;
 
+const CAPTION_CHARS = 1000; // a caption travels in the address of the upload
+
 export class Composer {
   constructor(store, outbox, { onEscape }) {
     Object.assign(this, { store, outbox, onEscape });
@@ -92,10 +94,11 @@ export class Composer {
     if (!text && files.length === 0) return;
     const [first, ...rest] = files;
     const replyTo = this.replies.get(this.roomId)?.event_id ?? null;
-    if (first && !replyTo) this.outbox.sendFile(this.roomId, first.file, first.name, text);
+    // A reply and a long text go first: their files follow one by one, as further files always do.
+    const apart = replyTo || text.length > CAPTION_CHARS;
+    if (first && !apart) this.outbox.sendFile(this.roomId, first.file, first.name, text);
     else if (text) this.outbox.sendText(this.roomId, text, replyTo);
-    // A reply is text: its files follow it one by one, as further files always do.
-    for (const one of replyTo ? files : rest) this.outbox.sendFile(this.roomId, one.file, one.name, "");
+    for (const one of apart ? files : rest) this.outbox.sendFile(this.roomId, one.file, one.name, "");
     for (const one of files) if (one.url) URL.revokeObjectURL(one.url);
     this.files.delete(this.roomId);
     this.replies.delete(this.roomId);

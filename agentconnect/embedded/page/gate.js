@@ -5,7 +5,16 @@ import { byId, h } from "./dom.js";
 /** The token of a link like `/#k=…`, or of what was pasted; "" if there is none. */
 export function tokenIn(text) {
   const match = /(?:^|#|&)k=([^&\s]+)/.exec(text);
-  return match ? decodeURIComponent(match[1]) : "";
+  return match ? decoded(match[1]) : "";
+}
+
+/** What a part of an address says; a part that says nothing is taken as it stands. */
+export function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }
 
 /** Takes the token out of the address bar, so that it is in no history and on no screenshot. */

@@ -18,7 +18,7 @@ export class RoomView {
         h("div", { class: "room-names" }, this.title, this.subtitle), this.members),
       timeline.element, composer.element,
       h("div", { class: "drop-hint", "aria-hidden": "true" }, icon("clip"), h("span", {}, "Drop files to add them")));
-    this.nothing = h("div", { class: "empty" }, h("h2", {}, "Pick a room"), h("p", {}, "Your rooms are in the list."));
+    this.nothing = h("div", { class: "empty" }, h("h2", {}, "Pick a room"), h("p", {}, "Your rooms are in the list. None there yet? Press + beside Rooms: name one and tick the agents that work in it."));
     this.element.append(this.content, this.nothing);
     composer.acceptDrops(this.element);
     store.on("rooms", () => this.draw());

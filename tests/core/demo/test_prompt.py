@@ -3,8 +3,10 @@
 import base64
 from types import SimpleNamespace
 
+import pytest
+
 from agentconnect.core.turns.wording_acp import framing
-from agentconnect.demo.prompt import read_prompt, split_framing
+from agentconnect.demo.prompt import read_prompt, split_framing, without_address
 from tests.core.demo.test_pictures import PNG
 
 
@@ -54,3 +56,20 @@ def test_broken_data_is_described() -> None:
     block = SimpleNamespace(type="image", mime_type="image/png", data="!")
 
     assert read_prompt([block]).attached[0].data == b""
+
+
+@pytest.mark.parametrize(
+    ("typed", "heard"),
+    [
+        ("!helper hello", "hello"),
+        ("  !Helper: list files", "list files"),
+        ("@helper:local list files", "list files"),
+        ("@helper:local, hello", "hello"),
+        ("!helper", "!helper"),
+        ("wow! hello", "wow! hello"),
+        ("write to @ana:local please", "write to @ana:local please"),
+    ],
+)
+def test_the_name_it_was_called_by_is_no_part_of_the_request(typed: str, heard: str) -> None:
+    """Somebody calls the agent by name in a room with several: the rest is what they want."""
+    assert without_address(typed) == heard
