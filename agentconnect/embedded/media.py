@@ -9,12 +9,14 @@ import binascii
 import mimetypes
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
 import trio
 
 from agentconnect.embedded import ids
+from agentconnect.embedded.bodies import Refusal
 from agentconnect.embedded.records import Media
 from agentconnect.embedded.store import Tx
 
@@ -93,12 +95,19 @@ class Shelf:
 
     def _write(self, media_id: str, data: bytes) -> None:
         part = self._folder / f"{media_id}.part"
-        descriptor = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        part.rename(self._folder / media_id)
+        try:
+            self._folder.mkdir(mode=0o700, exist_ok=True)  # somebody may have cleaned up
+            descriptor = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            part.rename(self._folder / media_id)
+        except OSError as error:
+            with suppress(OSError):  # a full disk gets its space back
+                part.unlink(missing_ok=True)
+            why = error.strerror or "the disk refused it"
+            raise Refusal(507, f"The relay could not keep the file: {why}.") from error
         folder = os.open(self._folder, os.O_RDONLY)
         try:
             os.fsync(folder)

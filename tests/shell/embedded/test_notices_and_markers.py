@@ -1,6 +1,8 @@
 """What a newcomer met: failure lines, typed markers, whose placeholder is taken over."""
 
+import base64
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -57,3 +59,27 @@ def test_a_failure_line_is_known_as_one(text: str) -> None:
     """``--say`` ends with 1 for it."""
     assert answers.is_failure(text)
     assert not answers.is_failure("fine")
+
+
+async def test_a_disk_that_takes_no_file_says_so_and_keeps_nothing(tmp_path: Path) -> None:
+    """The media folder is gone or unusable: 507 in words, no half file; then it works again."""
+    folder = tmp_path / "media"
+    content = base64.b64encode(b"x" * 2000).decode()
+    async with running_relay(tmp_path) as relay:
+        folder.rmdir()
+        folder.write_text("in the way")
+        body = {"content_b64": content, "filename": "a.txt"}
+        refused = await relay.call("POST", f"/v1/rooms/{quote(relay.room, safe='')}/media", body)
+        assert refused.status_code == 507
+        assert "could not keep" in refused.json()["error"]
+        folder.unlink()
+        taken = await relay.call("POST", f"/v1/rooms/{quote(relay.room, safe='')}/media", body)
+        assert taken.status_code == 200
+        assert [path.suffix for path in folder.iterdir()] == [""]
+
+
+async def test_an_endless_number_in_a_query_is_no_error(tmp_path: Path) -> None:
+    """``before`` with thousands of digits is a very late message, not a 500."""
+    async with running_relay(tmp_path) as relay, relay.visitor(relay.setup.link_token) as page:
+        path = f"/page/rooms/{quote(relay.room, safe='')}/messages?before={'9' * 5000}"
+        assert (await page.get(path)).status_code == 200

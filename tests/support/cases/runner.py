@@ -50,7 +50,7 @@ def main(
         return 0 if arguments else 2
     passed = failed = 0
     try:
-        loaded = [(path, load(path)) for path in map(Path, arguments)]
+        loaded = [(path, _some(path)) for path in map(Path, arguments)]
         for path, cases in loaded:
             for case in cases:
                 good, actual = _attempt_in(path, case)
@@ -62,6 +62,13 @@ def main(
         return 2
     say(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
+
+
+def _some(path: Path) -> list[Case]:
+    cases = list(load(path))
+    if not cases:
+        raise CaseError(f"{path} holds no case")
+    return cases
 
 
 def _attempt_in(path: Path, case: Case) -> tuple[bool, object]:
