@@ -41,6 +41,7 @@ class AgentPool:
         self._spawner = Spawner(source.umask)
         self._agents: trio.Nursery | None = None
         self._idle: dict[Agent, trio.CancelScope] = {}
+        self._keepers: dict[Agent, trio.CancelScope] = {}  # of those that were ever idle
         self._spares: dict[Agent, trio.CancelScope] = {}
         self._filling = False
 
@@ -176,7 +177,11 @@ class AgentPool:
             return
         self.unpark(agent)
         agent.waited = True
-        self._idle[agent] = self._expire(agent, self._idle)
+        keeper = self._keepers.get(agent)
+        if keeper is None:
+            keeper = self._keepers[agent] = self._expire(agent, self._idle)
+        keeper.deadline = trio.current_time() + self._limits.keepalive_s
+        self._idle[agent] = keeper
         surplus = deque(self._idle)
         while len(self._idle) > self._limits.max_idle:
             oldest = surplus.popleft()
@@ -184,9 +189,9 @@ class AgentPool:
             oldest.stop()
 
     def unpark(self, agent: Agent) -> None:
-        """It is in use again."""
+        """It is in use again; its keeper is kept for the next time."""
         if keeper := self._idle.pop(agent, None):
-            keeper.cancel()
+            keeper.deadline = float("inf")
 
     def _expire(self, agent: Agent, among: dict[Agent, trio.CancelScope]) -> trio.CancelScope:
         assert self._agents is not None
@@ -199,6 +204,8 @@ class AgentPool:
     ) -> None:
         with keeper:
             await agent.gone()
+        if self._keepers.get(agent) is keeper:
+            del self._keepers[agent]
         if among.get(agent) is keeper:  # nobody took it: its time is over
             del among[agent]
             agent.stop()

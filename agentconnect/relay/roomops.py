@@ -6,8 +6,7 @@ first 15 s and up to five minutes, until one probing call succeeds.
 """
 
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -135,18 +134,16 @@ class RoomOps:
         self, room_id: str, call: Call, *, again: bool, needs_event: bool = False
     ) -> OpResult:
         """One call under the cooldowns, repeated where that is safe; in order within a room."""
-        async with self._line(room_id):
-            return await self._tried(room_id, call, again=again, needs_event=needs_event)
-
-    @asynccontextmanager
-    async def _line(self, room_id: str) -> AsyncIterator[None]:
         line = self._lines.setdefault(room_id, trio.StrictFIFOLock())
         try:
-            async with line:
-                yield
+            line.acquire_nowait()  # nearly always: no turn of the loop then
+        except trio.WouldBlock:
+            await line.acquire()
+        try:
+            return await self._tried(room_id, call, again=again, needs_event=needs_event)
         finally:
-            statistics = line.statistics()
-            if not statistics.locked and not statistics.tasks_waiting:
+            line.release()
+            if not line.locked():  # else whoever waited has it
                 self._lines.pop(room_id, None)
 
     async def _tried(self, room_id: str, call: Call, *, again: bool, needs_event: bool) -> OpResult:
