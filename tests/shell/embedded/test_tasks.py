@@ -268,7 +268,7 @@ async def test_dead_task_takes_over_the_placeholder_that_showed_steps(tmp_path: 
         await relay.say("dies")
         await relay.poll()
         event = (await relay.op("message", body=PLACEHOLDER)).json()["event_id"]
-        await relay.op("edit", event_id=event, body="reading files …")
+        await relay.op("edit", event_id=event, body=f"{PLACEHOLDER}\n\nreading files …")
         clock.forward(500)
         assert await relay.poll() == []
         _, notice = await relay.relay.messages(relay.room)
