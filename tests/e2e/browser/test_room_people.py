@@ -1,11 +1,14 @@
 """The room page in a real browser: people, tiers, keyboard, narrow windows, accessibility."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+import trio
 from playwright.sync_api import Page, expect
 
-from tests.e2e.browser.stage import NARROW, Stage, Windows, play, until
+from tests.e2e.browser.stage import NARROW, Stage, Windows, finish, placeholder, play, until
+from tests.support.relay import Relay
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
 
@@ -220,8 +223,16 @@ async def test_narrow_windows_show_one_column(
 
 async def test_readers_are_told_once(tmp_path: Path, chromium_path: str) -> None:
     """A screen reader hears the start and the answer of a running message, not every step."""
+    go_on = trio.Event()
+
+    async def script(relay: Relay, task: dict[str, Any]) -> None:
+        placed = await placeholder(relay)
+        await relay.op("edit", event_id=placed, body="⏳ On it...\n\nRead the question")
+        await go_on.wait()
+        await finish(relay, task, placed, "You said: **count**")
 
     def scenario(stage: Stage, windows: Windows) -> None:
+        stage.script = script
         page = windows.new().open(stage.link)
         page.evaluate(
             "window.said = []; new MutationObserver((all) => all.forEach((one) => "
@@ -230,6 +241,9 @@ async def test_readers_are_told_once(tmp_path: Path, chromium_path: str) -> None
         )
         page.fill("#text", "count")
         page.press("#text", "Enter")
+        expect(page.locator("article.running .step.now")).to_have_text("Read the question")
+        expect(page.locator("#announcer")).to_have_text("Helper is working on it.")
+        trio.from_thread.run_sync(go_on.set)
         expect(page.locator("article.msg strong")).to_have_text("count")
         assert page.evaluate("window.said") == [
             "Helper is working on it.",
