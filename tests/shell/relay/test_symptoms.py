@@ -77,8 +77,9 @@ async def test_what_the_relay_says_is_not_repeated_in_the_status_file(tmp_path: 
         broker.serve(wire_task("t1"))
         status = await rig.state("reconnecting", error=True)
         assert "500" in str(status.error)
-        await rig.until(lambda: "500" in rig.layout.connection_status.read_text())
-        text = rig.layout.connection_status.read_text()
+        file = rig.layout.connection_status
+        await rig.until(lambda: file.exists() and "500" in file.read_text())
+        text = file.read_text()
         assert "remote-words" not in text
         assert broker.secret not in text
 
