@@ -27,7 +27,7 @@ class Sizes:
         self.starts = 3 if quick else 7
         self.rounds, self.per_round = (4, 10) if quick else (10, 20)
         self.queued = 25 if quick else 200
-        self.rooms, self.per_room = (50, 2) if quick else (50, 20)
+        self.rooms, self.per_room = (50, 2) if quick else (50, 10)
         self.chunks = 20_000 if quick else 50_000
         self.slow_echoes = 5 if quick else 20
         self.idle_s = 5.0 if quick else 30.0
