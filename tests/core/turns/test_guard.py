@@ -106,7 +106,7 @@ def test_what_is_not_shown_or_honest_is_left_alone() -> None:
         (f"key = {SECRET}".encode("utf-16"), False),
         (f"\xfc {SECRET}".encode("latin-1"), False),
         (PNG, False),
-        (gzip.compress(b"x" * 100), False),
+        (gzip.compress(b"x" * 100, mtime=0), False),
         (f"key = {SECRET}".encode("utf-16-le"), False),
         (b"\xff\xfe\x00", False),
     ],
