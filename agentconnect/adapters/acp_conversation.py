@@ -149,10 +149,6 @@ class Conversation:
             self._finished.add(self._turn.tools.ids())
             self._turn = None
 
-    @property
-    def in_turn(self) -> bool:
-        return self._turn is not None
-
     # --- updates (acp.agent.Listener) -------------------------------------------------------
 
     async def updated(self, notified: Notified) -> None:

@@ -20,12 +20,12 @@ from agentconnect.config.envfile import ConfigFile, apply, expand_home, read, wa
 from agentconnect.config.kinds import Kind, Setting
 from agentconnect.config.table import NAMES, RETIRED, TABLE
 from agentconnect.core.errors import SettingsError
+from agentconnect.core.relay.credential import instance_name
 
 _OFF = frozenset({"0", "false", "no", "off"})
 _ON = frozenset({"1", "true", "yes", "on"})
 _WHOLE = re.compile(r"\+?[0-9]{1,18}")
 _NUMBER = re.compile(r"\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_INSTANCE = re.compile(r"[A-Za-z0-9_-]{1,32}")
 _USER = re.compile(r"@[^\s:@,/]{1,254}:(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _ORIGIN = re.compile(r"https?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?", re.IGNORECASE)
 
@@ -198,7 +198,7 @@ class _Reading:
 
     def instance(self, setting: Setting, text: str) -> str:
         name = text or setting.default
-        if not _INSTANCE.fullmatch(name):
+        if instance_name(name) is None:
             self.refusals.append(
                 f"{setting.name} is {_quoted(name)}: an instance name has 1 to 32 of the "
                 "characters A-Z, a-z, 0-9, _ and -."

@@ -52,7 +52,7 @@ class Edge:
             else:
                 await apply(fault, self._app, scope, receive, watched)
         except Exception as error:
-            cause = first_cause(error)
+            cause = _worth_a_line(error)
             if cause is None:
                 raise Gone from error
             # the route's template, since ids of rooms and files are no business of a log
@@ -67,9 +67,9 @@ class Edge:
                 await raw_json(_FAILED, 500)(scope, receive, send)
 
 
-def first_cause(error: BaseException) -> BaseException | None:
+def _worth_a_line(error: BaseException) -> BaseException | None:
     """The first of a group's errors that is more than a client gone away; None for no such."""
     if isinstance(error, BaseExceptionGroup):
-        causes = (first_cause(inner) for inner in error.exceptions)
+        causes = (_worth_a_line(inner) for inner in error.exceptions)
         return next((cause for cause in causes if cause is not None), None)
     return None if isinstance(error, Gone) else error

@@ -13,6 +13,7 @@ import msgspec
 import trio
 
 from agentconnect.core.errors import RelayError
+from agentconnect.core.relay.cadence import remaining_s
 from agentconnect.core.relay.envelope import is_not_leased
 from agentconnect.core.task import TaskId
 from agentconnect.relay.http import Call, Http, to_json
@@ -68,9 +69,7 @@ class Acks:
 
     def paused_s(self) -> float:
         """What is left of the pause for a missing route."""
-        if self._paused_until is None:
-            return 0.0
-        return max(0.0, self._paused_until - self._mono_now())
+        return remaining_s(self._paused_until, mono_now=self._mono_now())
 
     async def run(self) -> None:
         """Send what is owed, oldest first, several side by side, until cancelled."""

@@ -19,6 +19,7 @@ from agentconnect.core.relay.cadence import (
     after_poll,
     anti_spin_s,
     jittered,
+    poll_kind,
 )
 from agentconnect.core.relay.envelope import decode_batch
 from agentconnect.relay.auth import Bearer
@@ -153,7 +154,7 @@ class Poller:
             await trio.lowlevel.checkpoint()
 
     async def _failed(self, error: RelayError) -> None:
-        verdict = self._judge(PollKind.FAILED, error)
+        verdict = self._judge(poll_kind(error.status, listed=False), error)
         sentence = str(error)
         if error.status == 404:
             sentence += ": the gateway address in the token is probably wrong"

@@ -21,6 +21,7 @@ from agentconnect.core.relay.prepared import (
     FileOutcome,
     ResultPayload,
     answer_payload,
+    answer_problem,
     plan,
     prepare,
     reject_payload,
@@ -90,8 +91,9 @@ class Results:
         Raises: InvariantError for a blank body (silence is ``[no-send]``); StoreUnreadableError
         where the result cannot be recorded: nothing was posted then.
         """
-        if not body.strip() and not files:
-            raise InvariantError(f"task {task.id}: an answer must not be blank")
+        problem = answer_problem(task.id, body)
+        if problem and not (problem == "blank" and files):
+            raise InvariantError(f"task {task.id}: this answer cannot be taken ({problem})")
         if self._answered(task.id):
             return
         planned = plan(replace_surrogates(body), [replace_surrogates(path) for path in files])

@@ -16,7 +16,7 @@ import msgspec
 import trio
 
 from agentconnect.core.outcomes import Progress
-from agentconnect.core.relay.journal import State
+from agentconnect.core.relay.journal import State, in_flight
 from agentconnect.core.relay.text_out import clean_outgoing
 from agentconnect.core.task import Task, TaskId
 from agentconnect.store.database import Database, Statements, connect
@@ -72,10 +72,9 @@ class Journal:
 
     def counts(self) -> Counts:
         states = [entry.state for entry in self._open.values()]
-        pending = states.count(State.PENDING)
         return Counts(
-            inflight=pending + states.count(State.ACCEPTED),
-            pending=pending,
+            inflight=in_flight(states),
+            pending=states.count(State.PENDING),
             parked=states.count(State.PARKED),
             undelivered=self._undelivered,
             done=len(self._done),

@@ -29,7 +29,12 @@ class RoomPort(Protocol):
 
 
 class TaskRecord(Protocol):
-    """The journal as one turn sees it: record, then act. Each call is durable when it returns."""
+    """The journal as one turn sees it: record, then act.
+
+    ``answered`` and ``owe`` are durable when they return. ``placed``, ``prompted``, ``edited`` and
+    ``paid`` count at once and reach the disk with the next commit: what a kill loses of them is
+    only repeated (a keyed post, a run, an edit).
+    """
 
     def progress(self, task_id: TaskId) -> Progress: ...
     async def placed(self, task_id: TaskId, event_id: str) -> None: ...

@@ -9,11 +9,12 @@ from collections.abc import Callable
 
 import trio
 
+from agentconnect.core.errors import first_cause
 from agentconnect.core.task import SessionKey
 from agentconnect.core.turns import wording
 from agentconnect.core.turns.queueing import Queue
 from agentconnect.turns.reporter import Reporter, post_key
-from agentconnect.turns.turn import Ports, Ticket, Turn, cause_of, guard_of
+from agentconnect.turns.turn import Ports, Ticket, Turn, guard_of
 
 log = logging.getLogger("agentconnect.turns")
 
@@ -73,7 +74,7 @@ class Session:
     async def _give_up(self, ticket: Ticket, error: Exception) -> None:
         if self.turn is not None:
             self.turn.give_up()
-        body = wording.worker_error(str(cause_of(error)))
+        body = wording.worker_error(str(first_cause(error)))
         if (guard := guard_of(ticket, self._ports)) is not None:
             body = guard.text("The answer", body)
         base_dir = self._ports.settings.cwd

@@ -13,7 +13,7 @@ import msgspec
 import trio
 
 from agentconnect.adapters.contract import Adapter, AgentSession, TurnContext
-from agentconnect.core.errors import AgentConnectError
+from agentconnect.core.errors import AgentConnectError, first_cause
 from agentconnect.core.outcomes import Progress
 from agentconnect.core.task import SessionKey, Task, TaskId, Tier
 from agentconnect.core.turns import answer, wording
@@ -95,13 +95,6 @@ def guard_of(ticket: Ticket, ports: Ports) -> ResultGuard | None:
     theirs = ticket.tier is not Tier.OWNER and not ports.adapter.serves_guests
     checked = ticket.task.sensitive_data_filter and not ports.settings.unchecked_collaborators
     return ResultGuard(ports.scan) if theirs and checked else None
-
-
-def cause_of(error: BaseException) -> BaseException:
-    """The first real error inside any number of exception groups."""
-    while isinstance(error, BaseExceptionGroup) and error.exceptions:
-        error = error.exceptions[0]
-    return error
 
 
 class Turn:
@@ -279,7 +272,7 @@ class Turn:
 
     def _fail(self, error: Exception) -> None:
         """The worker's own error, as the answer; what was said before stays in front of it."""
-        cause = cause_of(error)
+        cause = first_cause(error)
         log.error("task=%s the turn broke", self.ticket.id, exc_info=cause)
         if self._done:
             return

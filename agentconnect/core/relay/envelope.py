@@ -221,11 +221,6 @@ def is_not_leased(body: str) -> bool:
     return _says(body, "not leased")
 
 
-def is_stale_lease(body: str) -> bool:
-    """Whether a newer serve owns the lease: this ack is dropped for good (§3.2)."""
-    return _says(body, "stale lease generation")
-
-
 def event_id_of(answer: object) -> str:
     """The event id in a room op's answer, wherever the broker put it; ``""`` if nowhere (§3.6)."""
     waiting = [answer]

@@ -32,11 +32,6 @@ _VALUED = re.compile(r"\[(?:file|send|attach|channel|deduped):")
 _DESCRIBED = re.compile(r"<[^<>]*>")
 _BREAK = re.compile(r"[\r\n]")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
-_ANY_TAG = re.compile(
-    r"\[(\s{0,8}(?:no-send|replied|deduped|dm-only|channel|file|send|attach"
-    r"|ag2space-media|room-ops)\b[^\[\]]*)(\]?)",
-    re.I,
-)
 _REST_OF_NAME = re.compile(r"[^\s\[\]]{0,40}\]|\.[A-Za-z0-9]{1,16}\b")
 
 
@@ -130,11 +125,6 @@ def guard_prepared(text: str) -> str:
     """As :func:`guard_agent_skip`, for a redirect too that the parsed text did not issue."""
     channel = _CHANNEL.match(text, _indent(text))
     return guard_agent_skip(text) if channel is None else _in_backticks(text, channel)
-
-
-def neutralise(text: str) -> str:
-    """``text`` (a tool's title, a file's name) with every marker in it made inert."""
-    return _ANY_TAG.sub(lambda m: f"({m.group(1)}{')' if m.group(2) else ''}", text)
 
 
 def file_refusal_line(name: str, why: str) -> str:

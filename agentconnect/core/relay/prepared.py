@@ -5,8 +5,7 @@ Pure halves around the uploads: :func:`plan` says which files are wanted, the sh
 and the case files.
 """
 
-from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -25,7 +24,6 @@ from agentconnect.core.relay.markers import (
 from agentconnect.core.relay.wirejson import replace_surrogates
 
 MAX_FILES = 10  # per reply, counted by marker
-LEDGER_TASKS = 512
 NO_SEND = "[no-send]"
 MISSING = "missing"
 
@@ -145,37 +143,6 @@ def answer_payload(task_id: str, prepared: Prepared) -> ResultPayload:
 def reject_payload(task_id: str, reason: object) -> ResultPayload:
     """What to post to dead-letter a task."""
     return ResultPayload(id=task_id, status="rejected", error_code=error_code(reason))
-
-
-class UploadLedger:
-    """Which files of which task were sent already, so that a repeat sends nothing twice (§11.2).
-
-    A file is known by every spelling the shell gives for it: the path as normalised and the path
-    as resolved. Holds the newest 512 tasks.
-    """
-
-    def __init__(self, max_tasks: int = LEDGER_TASKS) -> None:
-        self._max_tasks = max_tasks
-        self._tasks: OrderedDict[str, dict[str, FileOutcome]] = OrderedDict()
-
-    def sent(self, task_id: str, keys: Iterable[str]) -> FileOutcome | None:
-        """The earlier upload that any of ``keys`` names, or None."""
-        known = self._tasks.get(task_id, {})
-        return next((known[key] for key in keys if key in known), None)
-
-    def remember(self, task_id: str, keys: Iterable[str], outcome: FileOutcome) -> None:
-        """Note a file that was sent; a refusal is not remembered, it may be mended."""
-        if not outcome.ok:
-            return
-        entry = self._tasks.setdefault(task_id, {})
-        self._tasks.move_to_end(task_id)
-        entry.update(dict.fromkeys(keys, outcome))
-        while len(self._tasks) > self._max_tasks:
-            self._tasks.popitem(last=False)
-
-    def forget(self, task_id: str) -> None:
-        """The result of ``task_id`` was taken: its uploads can no longer repeat."""
-        self._tasks.pop(task_id, None)
 
 
 def _reason(action: Action, outcome: FileOutcome) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from agentconnect.core.relay import envelope, markers, media, text_out
+from agentconnect.core.turns.wording import inert
 
 _CEILING_S = 5.0
 _GROWTH = 3.0  # 2 is linear, 4 quadratic
@@ -83,11 +84,11 @@ def test_a_message_of_a_hostile_shape_is_read_in_linear_time(shape: str) -> None
 
 @pytest.mark.parametrize("shape", _SHAPES)
 def test_the_smaller_readings_are_linear_too(shape: str) -> None:
-    """Guarding, neutralising and cutting into pieces."""
+    """Guarding, making inert and cutting into pieces."""
 
     def work(text: str) -> None:
         media.strip_media(text)
-        markers.neutralise(text)
+        inert(text)
         markers.guard_prepared(text)
         text_out.chunks(text)
 

@@ -36,22 +36,21 @@ _PIECES = st.sampled_from(
         "\ud800",
     ]
 )
-_BODIES = st.lists(_PIECES, max_size=40).map("".join)
+BODIES = st.lists(_PIECES, max_size=40).map("".join)
 
 
 def _paths(body: str) -> list[str]:
     return [action.value for action in parse(body).files]
 
 
-@given(_BODIES | st.text())
+@given(BODIES | st.text())
 def test_no_body_raises(body: str) -> None:
-    """Every text is parsed, guarded and made inert."""
+    """Every text is parsed and guarded."""
     parse(body)
     markers.guard_agent_skip(body)
-    markers.neutralise(body)
 
 
-@given(_BODIES)
+@given(BODIES)
 def test_a_marker_is_issued_and_removed_or_left_visible(body: str) -> None:
     """What is not removed was not ordered: text and markers add up to the body."""
     parsed = parse(body)
@@ -61,13 +60,7 @@ def test_a_marker_is_issued_and_removed_or_left_visible(body: str) -> None:
         assert kept + ordered <= sum(not c.isspace() for c in body)
 
 
-@given(_BODIES)
-def test_a_neutralised_text_orders_nothing(text: str) -> None:
-    """No marker of any kind is left in it."""
-    assert parse(markers.neutralise(text)).actions == ()
-
-
-@given(_BODIES)
+@given(BODIES)
 def test_a_guarded_text_is_a_skip_only_if_it_stands_alone(text: str) -> None:
     """Agent text with words behind the marker is never swallowed."""
     parsed = parse(markers.guard_agent_skip(text))
@@ -181,11 +174,6 @@ def test_a_file_name_with_a_bracket_is_recognised_as_cut() -> None:
     assert (action.value, markers.looks_cut_at_bracket(action)) == ("data[3", True)
     (whole,) = parse("[file: data.csv] done").files
     assert not markers.looks_cut_at_bracket(whole)
-
-
-def test_a_title_with_markers_stays_readable() -> None:
-    """Only the brackets change."""
-    assert markers.neutralise("Write [file: a.txt] now [x]") == "Write (file: a.txt) now [x]"
 
 
 @pytest.mark.parametrize("room", ["!r:h", "#a:h"])

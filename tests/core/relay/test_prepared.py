@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentconnect.core.relay import markers, prepared
-from agentconnect.core.relay.prepared import FileOutcome, UploadLedger, plan, prepare
+from agentconnect.core.relay.prepared import FileOutcome, plan, prepare
 
 _SENT = FileOutcome(ok=True, filename="a.txt")
 
@@ -54,25 +54,6 @@ def test_a_missing_outcome_counts_as_missing() -> None:
     """Fewer outcomes than files never raise."""
     ready = prepare(plan("[file: a][file: b]"), [_SENT])
     assert ready.body == "📎 a.txt\n\n[attachment not sent: b (missing)]"
-
-
-def test_the_ledger_knows_a_file_by_every_spelling() -> None:
-    """Two spellings of one file send it once; a refusal may be tried again."""
-    ledger = UploadLedger()
-    ledger.remember("q", ["/w/a.txt", "/real/a.txt"], _SENT)
-    ledger.remember("q", ["/w/b.txt"], FileOutcome(ok=False))
-    assert ledger.sent("q", ["/other", "/real/a.txt"]) == _SENT
-    assert ledger.sent("q", ["/w/b.txt"]) is None
-    ledger.forget("q")
-    assert ledger.sent("q", ["/w/a.txt"]) is None
-
-
-def test_the_ledger_forgets_the_oldest_task() -> None:
-    """It is bounded."""
-    ledger = UploadLedger(max_tasks=2)
-    for task_id in ("a", "b", "c"):
-        ledger.remember(task_id, ["/f"], _SENT)
-    assert [ledger.sent(task_id, ["/f"]) is not None for task_id in "abc"] == [False, True, True]
 
 
 def test_an_answer_is_checked_before_it_is_taken() -> None:

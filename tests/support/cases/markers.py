@@ -1,10 +1,9 @@
 """Cases of result bodies: :mod:`agentconnect.core.relay.markers` and ``prepared``."""
 
 from agentconnect.core.relay import markers, prepared
-from agentconnect.core.relay.prepared import FileOutcome, UploadLedger
+from agentconnect.core.relay.prepared import FileOutcome
 from tests.support.cases.case import Given, by_op
 
-_TASK = "q1"
 _NO_FILE = {"ok": False, "reason": "missing"}
 
 
@@ -18,21 +17,23 @@ def _parse(given: Given) -> object:
 
 def _prepare(given: Given) -> object:
     files = given.get("files", {})
-    ledger, asked = UploadLedger(), []
+    sent: dict[str, FileOutcome] = {}  # by path, as the journal's row keeps them
+    asked = []
     planned = prepared.plan(given["body"], max_files=given.get("max_files", prepared.MAX_FILES))
     ready = None
     for _ in range(given.get("calls", 1)):
         outcomes = []
         for action in planned.wanted:
-            outcome = ledger.sent(_TASK, [action.value])
-            if outcome is None:
+            file = files.get(action.value, _NO_FILE)
+            path = file.get("path", action.value)
+            if path not in sent:
                 asked.append(action.value)
-                file = files.get(action.value, _NO_FILE)
                 outcome = FileOutcome(
                     ok=file["ok"], filename=file.get("filename", ""), reason=file.get("reason", "")
                 )
-                ledger.remember(_TASK, [action.value, file.get("path", "")], outcome)
-            outcomes.append(outcome)
+                if outcome.ok:
+                    sent[path] = outcome
+            outcomes.append(sent.get(path, outcome))
         ready = prepared.prepare(planned, outcomes)
     assert ready is not None
     return {**{name: getattr(ready, name) for name in ready.__struct_fields__}, "asked": asked}
