@@ -55,6 +55,7 @@ class Agent:
         self.number = 0
         self.said: list[str] = []
         self.after: list[Callable[[], None]] = []
+        self.behind: list[str] = []
         self.blocks: list[Json] = []
         self.stop_reason = "end_turn"
         self.call_id: int | str = 0
@@ -210,10 +211,21 @@ class Agent:
                 self.call_id = message["id"]
                 answer.update(handler(message.get("params") or {}))
             if len(answer) > 2:  # a directive may have answered by itself
-                self.write(answer)
+                self.answer_with_text_behind(answer)
             late, self.after = self.after, []
             for step in late:
                 step()
+
+    def answer_with_text_behind(self, answer: Json) -> None:
+        """In one write: nothing can come between the answer and what is said too late."""
+        said, self.behind = self.behind, []
+        lines = [answer]
+        for text in said:
+            content = {"type": "text", "text": text}
+            update = {"sessionUpdate": "agent_message_chunk", "content": content}
+            params = {"sessionId": self.session, "update": update}
+            lines.append({"jsonrpc": "2.0", "method": "session/update", "params": params})
+        self.write_line(b"\n".join(json.dumps(line).encode() for line in lines))
 
     def initialize(self, params: Json) -> Json:
         sys.stderr.write("\x1b[33mwarning\x1b[0m\n" * (OPTIONS.get("init_stderr", 0) // 20))
@@ -526,8 +538,8 @@ class Agent:
         self.say(self.blocks[0]["text"].replace("#", "$"))
 
     def late(self, text: str) -> None:
-        """Said after the answer to the prompt."""
-        self.after.append(lambda: self.say(text))
+        """Said after the answer to the prompt, before the next one can be open."""
+        self.behind.append(text)
 
     def late_id(self, rest: str) -> None:
         """The same with a message id, after a while, when the next prompt may be open."""
