@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 
 from agentconnect.cli.console import complain, say, warn
@@ -32,7 +32,7 @@ def main(argv: Sequence[str]) -> int:
         options.umask = umask
         if options.export:
             return _export(options)
-        return {"": _run, "local": _local, "relay": _relay}[options.command](options)
+        return _COMMANDS[options.command](options)
     except UsageError as error:
         complain(str(error))
         print(USAGE, end="", file=sys.stderr)
@@ -93,3 +93,10 @@ def _relay(options: Options) -> int:
     from agentconnect.cli.relay import run_relay
 
     return run_relay(options)
+
+
+_COMMANDS: Mapping[str, Callable[[Options], int]] = {
+    "": _run,
+    "local": _local,
+    "relay": _relay,
+}

@@ -22,6 +22,12 @@ Joins the coding agent on this machine to the rooms where people ask for things.
       --public-url URL   how workers and browsers reach it, if not by that address
       --dir PATH         where rooms are kept (default: ~/.agent-connect/relay)
       --add-agent NAME   make an agent identity, print its token and command once
+  status [FILE...]   is the worker alive and well: a verdict on its status file
+      --watch            again and again, until Ctrl-C
+      --json             for programs
+  doctor             what is wrong and how to mend it
+      --json             for programs
+  service ACTION     the worker as a service of this user: install, uninstall, print, logs
 
   --config PATH      the config file (else AGENT_CONNECT_CONFIG, else
                      ~/.agent-connect/config.env if it exists)
@@ -33,19 +39,38 @@ Settings are environment variables; the config file holds the same names, and th
 environment wins. All of them: docs/settings.md
 """
 
-_FLAGS: Mapping[str, Mapping[str, str]] = {
-    "": {},
-    "local": {"--say": "say", "--listen": "listen", "--dir": "directory"},
-    "relay": {
-        "--listen": "listen",
-        "--dir": "directory",
-        "--add-agent": "add_agent",
-        "--public-url": "public_url",
-    },
+
+class _Command(msgspec.Struct, frozen=True):
+    """What may stand behind one command: flags by the option each sets, and words of its own."""
+
+    values: Mapping[str, str] = {}
+    switches: Mapping[str, str] = {}
+    first: tuple[str, ...] = ()
+    """The first word must be one of these, when there are any."""
+    words: int = 0
+    """At most so many words."""
+
+
+_MANY = 1000
+_COMMANDS: Mapping[str, _Command] = {
+    "": _Command(),
+    "local": _Command({"--say": "say", "--listen": "listen", "--dir": "directory"}),
+    "relay": _Command(
+        {
+            "--listen": "listen",
+            "--dir": "directory",
+            "--add-agent": "add_agent",
+            "--public-url": "public_url",
+        }
+    ),
+    "status": _Command(switches={"--json": "json", "--watch": "watch"}, words=_MANY),
+    "doctor": _Command(switches={"--json": "json"}),
+    "service": _Command(first=("install", "uninstall", "print", "logs"), words=1),
 }
 
-
-_KNOWN = {"--config", "--export-config"}.union(*_FLAGS.values())
+_KNOWN = {"--config", "--export-config"}.union(
+    *(set(command.values) | set(command.switches) for command in _COMMANDS.values())
+)
 _ADDRESS = re.compile(r"https?://[A-Za-z0-9.\-\[\]:]+(/[\x21-\x7e]*)?")
 
 
@@ -66,36 +91,57 @@ class Options(msgspec.Struct, kw_only=True):
     directory: str | None = None
     add_agent: str | None = None
     public_url: str | None = None
+    json: bool = False
+    watch: bool = False
+    words: tuple[str, ...] = ()
+    """What stands behind the command without a flag: files, an action."""
     umask: int = -1
 
 
 def parse(argv: Sequence[str]) -> Options:
     """Arguments to options. Raises: UsageError naming the argument."""
     options = Options()
-    words = list(argv)
-    while words:
-        word = words.pop(0)
+    left = list(argv)
+    while left:
+        word = left.pop(0)
         flag, equals, value = word.partition("=")
-        if flag == "--config" or flag in _FLAGS[options.command]:
-            if not equals and not words:
-                what = "a path" if flag in {"--config", "--dir"} else "a value"
-                raise UsageError(f"{flag} needs {what}")
-            field = "config" if flag == "--config" else _FLAGS[options.command][flag]
-            given = value if equals else words.pop(0)
-            if not equals and given in _KNOWN:
-                raise UsageError(f"{flag} needs a value, and {given} is an argument of its own")
-            if field == "add_agent" and not given.strip():
-                raise UsageError("--add-agent needs a name")
-            if field == "public_url" and not _ADDRESS.fullmatch(given):
-                raise UsageError("--public-url needs an address like https://rooms.example.org")
-            setattr(options, field, given)
+        command = _COMMANDS[options.command]
+        if flag == "--config" or flag in command.values:
+            given = value if equals else _value_of(flag, left)
+            _set(options, "config" if flag == "--config" else command.values[flag], given)
         elif word == "--export-config":
             options.export = True
-        elif word in {"local", "relay"} and not options.command:
+        elif word in command.switches:
+            setattr(options, command.switches[word], True)
+        elif word in _COMMANDS and not options.command and word:
             options.command = word
-        else:
+        elif word.startswith("-") or not word or len(options.words) >= command.words:
             raise UsageError(f'unknown argument "{printable(word)}"')
+        else:
+            options.words += (word,)
+    first = _COMMANDS[options.command].first
+    if first and options.words[:1] not in {(word,) for word in first}:
+        raise UsageError(f"{options.command} needs one of {', '.join(first)}")
     return options
+
+
+def _value_of(flag: str, left: list[str]) -> str:
+    """The word behind a flag, taken off the rest."""
+    if not left:
+        what = "a path" if flag in {"--config", "--dir"} else "a value"
+        raise UsageError(f"{flag} needs {what}")
+    given = left.pop(0)
+    if given in _KNOWN:
+        raise UsageError(f"{flag} needs a value, and {given} is an argument of its own")
+    return given
+
+
+def _set(options: Options, field: str, given: str) -> None:
+    if field == "add_agent" and not given.strip():
+        raise UsageError("--add-agent needs a name")
+    if field == "public_url" and not _ADDRESS.fullmatch(given):
+        raise UsageError("--public-url needs an address like https://rooms.example.org")
+    setattr(options, field, given)
 
 
 def printable(text: str) -> str:

@@ -50,6 +50,14 @@ def test_help_is_on_stdout_also_after_other_arguments(
         (["relay", "--add-agent", "--dir"], "--add-agent needs a value"),
         (["relay", "--public-url", "javascript:alert(1)"], "--public-url needs an address"),
         (["\x1b[31mred"], '"?[31mred"'),
+        ([""], '""'),
+        (["status", "--watsch"], '"--watsch"'),
+        (["doctor", "extra"], '"extra"'),
+        (["doctor", "--json=1"], '"--json=1"'),
+        (["--json", "doctor"], '"--json"'),
+        (["service"], "service needs one of install, uninstall, print, logs"),
+        (["service", "instal"], "service needs one of install"),
+        (["service", "install", "extra"], '"extra"'),
     ],
 )
 def test_wrong_arguments_are_named_with_exit_2(
@@ -69,6 +77,17 @@ def test_config_may_stand_before_or_after_the_command() -> None:
     assert parse(["local", "--config=a"]).config == "a"
     assert parse(["--config="]).config == ""
     assert parse(["--export-config", "--config", "a"]).export
+    assert parse(["service", "--config", "a", "print"]).config == "a"
+
+
+def test_a_command_has_flags_without_value_and_words() -> None:
+    """``status`` takes any number of files, before and after its flags; a command may be a word."""
+    options = parse(["status", "one", "--json", "status", "--config=c", "--watch"])
+    assert ("status", "c") == (options.command, options.config)
+    assert (True, True) == (options.json, options.watch)
+    assert ("one", "status") == options.words
+    assert ("logs",) == parse(["service", "logs"]).words
+    assert not parse(["doctor"]).json
 
 
 def test_a_named_config_file_that_is_missing_stops_the_start(
