@@ -34,8 +34,9 @@ _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _LINE_BREAK = re.compile("[\r\n]")
 _WIRE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _ROOM_ID = re.compile(r"[!#][^\s/\x00-\x1f\x7f]{1,254}")
-_USER_ID = re.compile(r"@[^\s:@]+:[^\s:@/]+")
-_MEMBER = re.compile(r"(?<![\w.\-])@[^\s:@,]+:[^\s:@/,;()]+")
+_HOST_END = r"(?:\[[0-9A-Fa-f:.]+\]|{name})(?::[0-9]{{1,5}})?"  # a server may have a port
+_USER_ID = re.compile(r"@[^\s:@]+:" + _HOST_END.format(name=r"[^\s:@/]+"))
+_MEMBER = re.compile(r"(?<![\w.\-])@[^\s:@,]+:" + _HOST_END.format(name=r"[^\s:@/,;()]+"))
 _META_TAG = re.compile(r"\[room-ops metadata:", re.I)
 _NOT_CODE = re.compile(r"[^A-Za-z0-9]")
 _NOT_NAME = re.compile(r"[^A-Za-z0-9._-]")
@@ -44,7 +45,15 @@ _SMALL_NUMBER = re.compile(r"[0-9]{1,6}")
 _ANSWER_WORDS = ("error", "detail", "message", "reason", "title")
 _CARD_KEYS = ("card_url", "card_sha256", "sig", "key_id", "alg")
 _ESCAPED_NAME = (b"\\u005", b"\\u006", b"\\u007")  # may spell a letter or `_` of a member's name
-_AMBIGUOUS_IF_TWICE = ("access_tier", "user_id", "channel_id", "id")  # ★14
+_AMBIGUOUS_IF_TWICE = (  # a task that says one of these twice is granted nothing (★14)
+    "access_tier",
+    "user_id",
+    "channel_id",
+    "id",
+    "requested_access_tier",
+    "collaborator",
+    "sensitive_data_filter",
+)
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,6 +107,7 @@ def parse_task(raw: object) -> Task | None:
     if not isinstance(task_id, str) or not is_wire_id(task_id):
         return None
     repeated = raw.repeated if isinstance(raw, Repeating) else frozenset()
+    clear = not repeated.intersection(_AMBIGUOUS_IF_TWICE)
     body = read_body(raw.get("task"))
     return Task(
         id=TaskId(task_id),
@@ -107,10 +117,10 @@ def parse_task(raw: object) -> Task | None:
         media=body.media,
         room_id=_text(raw.get("channel_id")),
         user_id=_text(raw.get("user_id")),
-        access_tier="" if repeated.intersection(_AMBIGUOUS_IF_TWICE) else _tier(raw),
-        requested_access_tier=_text(raw.get("requested_access_tier"), MAX_TIER_CHARS),
-        collaborator=raw.get("collaborator") is True,
-        sensitive_data_filter=raw.get("sensitive_data_filter") is not False,
+        access_tier=_tier(raw.get("access_tier")) if clear else "",
+        requested_access_tier=_tier(raw.get("requested_access_tier")) if clear else "",
+        collaborator=clear and raw.get("collaborator") is True,
+        sensitive_data_filter=not clear or raw.get("sensitive_data_filter") is not False,
         priority=_priority(raw.get("priority")),
         timestamp=_text(raw.get("timestamp")),
         room_name=_text(raw.get("room_name")),
@@ -293,9 +303,8 @@ def _text(value: object, limit: int = MAX_TEXT_CHARS) -> str:
     return _CONTROL.sub("", _LINE_BREAK.sub(" ", replace_surrogates(value)))[:limit]
 
 
-def _tier(raw: Mapping[str, object]) -> str:
-    """The attested word verbatim; a value that cleaning had to change attests nothing (★14)."""
-    value = raw.get("access_tier")
+def _tier(value: object) -> str:
+    """The word verbatim; a value that cleaning had to change says nothing (★14)."""
     return value if isinstance(value, str) and _text(value, MAX_TIER_CHARS) == value else ""
 
 

@@ -135,16 +135,35 @@ def test_bad_items_are_rejected_by_name_or_counted() -> None:
     assert (batch.rejects, batch.unusable, batch.tasks) == (("a/b",), 4, ())
 
 
-@pytest.mark.parametrize("member", ["access_tier", "user_id", "channel_id", "id"])
+GRANTING = {
+    "id": "q",
+    "access_tier": "owner",
+    "user_id": "@a:h",
+    "channel_id": "!r:h",
+    "requested_access_tier": "team",
+    "collaborator": True,
+    "sensitive_data_filter": False,
+}
+
+
+@pytest.mark.parametrize("member", GRANTING)
 @pytest.mark.parametrize("spelled", ["{}", "\\u00{:02x}{}"])
-def test_a_duplicated_member_grants_nothing(member: str, spelled: str) -> None:
-    """JSON parsers keep the last of two silently; such a task attests no tier (★14)."""
+@pytest.mark.parametrize("last", [True, False])
+def test_a_duplicated_member_grants_nothing(member: str, spelled: str, last: bool) -> None:
+    """JSON parsers keep the last of two silently; such a task is granted nothing (★14).
+
+    Neither the one that says more nor the one that says less wins, in either order.
+    """
     second = member if spelled == "{}" else spelled.format(ord(member[0]), member[1:])
-    item = (
-        '{"id":"q","access_tier":"owner","user_id":"@a:h","channel_id":"!r:h",'
-        f'"{second}":"{"owner" if member == "access_tier" else "q"}"}}'
-    )
-    assert decode_batch(_batch(item)).tasks[0].access_tier == ""
+    more = f'"{second}":{json.dumps(GRANTING[member])}'
+    once = json.dumps(GRANTING)[1:-1]
+    item = f"{{{once},{more}}}" if last else f"{{{more},{once}}}"
+    task = decode_batch(_batch(item)).tasks[0]
+    assert (task.access_tier, task.requested_access_tier) == ("", "")
+    assert (task.collaborator, task.sensitive_data_filter) == (False, True)
+    granted = decode_batch(_batch(f"{{{once}}}")).tasks[0]
+    assert (granted.access_tier, granted.requested_access_tier) == ("owner", "team")
+    assert (granted.collaborator, granted.sensitive_data_filter) == (True, False)
 
 
 def test_a_member_of_an_inner_object_is_not_a_duplicate() -> None:
@@ -165,6 +184,38 @@ def test_a_tier_that_cleaning_changes_is_empty() -> None:
     """REF made owner of ``own<NUL>er``."""
     assert _one({"access_tier": "own\x00er"}).access_tier == ""
     assert _one({"access_tier": "\ud800"}).access_tier == ""
+
+
+@pytest.mark.parametrize("word", ["te\x00am", "team\n", "te\ud800am", ["team"], None])
+def test_a_word_is_never_cleaned_into_team(word: object) -> None:
+    """A collaborator's word counts as received or not at all (★14)."""
+    assert _one({"requested_access_tier": word}).requested_access_tier == ""
+    assert _one({"requested_access_tier": " team"}).requested_access_tier == " team"
+
+
+@pytest.mark.parametrize(
+    ("name", "valid"),
+    [
+        ("@a:host", True),
+        ("@a:host:8448", True),
+        ("@a:[2001:db8::1]:8448", True),
+        ("@a:[2001:db8::1]", True),
+        ("@a:host:", False),
+        ("@a:host:http", False),
+        ("@a:host:123456", False),
+        ("@a:host:1:2", False),
+        ("@a:host/x", False),
+        ("a:host", False),
+    ],
+)
+def test_a_server_with_a_port_is_somebodys_home(name: str, valid: bool) -> None:
+    """A person there can be mentioned, and is counted among a room's members."""
+    assert envelope.is_user_id(name) is valid
+    assert envelope.valid_mentions([name]) == ((name,) if valid else ())
+    assert _one({"room_members": f"{name}, @z:h (+3 more)"}).room_members[-1] == "@z:h"
+    if valid:
+        assert _one({"room_members": f"{name}, @z:h"}).room_members == (name, "@z:h")
+        assert _one({"room_members": [name]}).room_members == (name,)
 
 
 def test_a_file_marker_at_the_end_of_a_long_text_is_still_read() -> None:
