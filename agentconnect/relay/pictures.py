@@ -53,6 +53,13 @@ def _sweep(folder: Path, wanted: Callable[[TaskId], bool]) -> None:
 
 
 def _remove(folder: Path) -> None:
+    """A link or a file in the folder's place goes itself; nothing behind a link is touched."""
+    if folder.is_symlink() or not folder.is_dir():
+        try:
+            folder.unlink(missing_ok=True)
+        except OSError as error:
+            _complain(None, str(folder), error)
+        return
     shutil.rmtree(folder, onerror=_complain)
 
 

@@ -16,12 +16,17 @@ TOKEN_NAMES = ("AGENT_CONNECT_TOKEN", "REMOTE_TASK_TOKEN", "AG2_REMOTE_TOKEN")
 URL_NAMES = ("REMOTE_TASK_URL", "AG2_REMOTE_URL")
 MAX_SECRET_CHARS = 4096
 UNPARSEABLE = "<unparseable url>"
+BAD_START = (
+    "The address in the token must start with http:// or https://; "
+    "a whole token looks like https://ADDRESS|SECRET."
+)
 
 _LINE_BREAK = re.compile(r"\r\n|\n|\r")
 _ASSIGNMENT = re.compile(r"(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)([ \t]*)=(?!=)(.*)", re.S)
 _SECRET = re.compile(r"[\x21-\x7e]{1,4096}")
 _INSTANCE = re.compile(r"[A-Za-z0-9_-]{1,32}")
 _ENCODED_PIPE = re.compile(r"%7[Cc]")
+_OTHER_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://|https?:", re.I)
 _LOOPBACK = re.compile(r"localhost|127(?:\.\d{1,3}){3}|::1")
 
 
@@ -142,14 +147,12 @@ def build(
     if not given and file_text is None:
         raise CredentialError("no_credential", "No token was given, and no token file names one.")
     url, secret = parse_token(given or file.token.reveal().strip())
-    _check_secret(secret)
+    _check_secret(secret, bare=not url)
     warnings = list(file.warnings)
     separate = _gateway(base_url or "")
     gateway = _gateway(url) or _gateway(file.url) or separate
     if not gateway:
-        raise CredentialError(
-            "no_gateway", "The token names no gateway, and no gateway URL was given beside it."
-        )
+        raise CredentialError("no_gateway", _no_gateway(secret))
     problem = gateway_problem(gateway)
     if problem:
         raise CredentialError("bad_gateway", f"The gateway URL {problem}.")
@@ -179,7 +182,7 @@ def reload(current: Credential, file_text: str | None) -> Reload:
     if secret == current.secret.reveal():
         return Reload(credential=current)
     try:
-        _check_secret(secret)
+        _check_secret(secret, bare=not url)
     except CredentialError as error:
         return Reload(credential=current, refused=str(error))
     return Reload(credential=msgspec.structs.replace(current, secret=Secret(secret)), rotated=True)
@@ -279,9 +282,19 @@ def _authority(parts: SplitResult) -> tuple[str, str, str]:
     return user + at, host.lower(), port
 
 
-def _check_secret(secret: str) -> None:
+def _no_gateway(secret: str) -> str:
+    """What to say of a token without an address; one with a separator had something there."""
+    if "|" in secret or _ENCODED_PIPE.search(secret):
+        return BAD_START
+    return "The token names no gateway, and no gateway URL was given beside it."
+
+
+def _check_secret(secret: str, *, bare: bool) -> None:
+    """``bare``: it came without an address, so one that is misspelt may be in it."""
     if not secret:
         raise CredentialError("no_token", "The token holds no secret.")
+    if bare and not _is_url(secret) and _OTHER_ADDRESS.match(secret):
+        raise CredentialError("bad_gateway", BAD_START)
     if _is_url(secret):
         raise CredentialError(
             "url_as_token", "The token is a URL without a secret; paste the whole token."

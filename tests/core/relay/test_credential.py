@@ -76,6 +76,57 @@ def test_a_gateway_that_would_lose_its_path_is_refused(url: str) -> None:
     assert "u:p" not in str(error)
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "ftp://gw.example",
+        "HTTP+unix://gw",
+        "ws://gw.example/relay",
+        "https:/gw.example",
+        "https:gw.example",
+        "https//gw.example",
+        "gw.example/relay",
+        "gw.example:8443",
+        "://gw.example",
+        "<https://gw.example",
+        "'https://gw.example",
+        "",
+    ],
+)
+@pytest.mark.parametrize("pipe", ["|", "%7C", "%7c"])
+def test_a_token_whose_address_is_misspelt_is_told_how_one_begins(address: str, pipe: str) -> None:
+    """Not "names no gateway": there is something where the address belongs."""
+    error = _refusal(token=f"{address}{pipe}{_VALUE}")
+    assert error.code in ("bad_gateway", "no_gateway")
+    assert "must start with http:// or https://" in str(error)
+    assert _VALUE not in str(error)
+    assert "gw.example" not in str(error)
+
+
+@pytest.mark.parametrize("token", [f"ftp://gw.example|{_VALUE}", f"https:/gw.example%7C{_VALUE}"])
+def test_a_misspelt_address_never_becomes_the_secret(token: str) -> None:
+    """Neither beside a gateway of its own nor by a rotation."""
+    assert _refusal(token=token, base_url=_GATEWAY).code == "bad_gateway"
+    current = Credential(gateway=_GATEWAY, secret=Secret(_VALUE))
+    outcome = credential.reload(current, token)
+    assert (outcome.rotated, outcome.credential) == (False, current)
+    assert "http:// or https://" in outcome.refused
+
+
+@pytest.mark.parametrize("base_url", ["ftp://gw.example", "gw.example/relay", "gw.example:8443"])
+def test_a_separate_gateway_of_another_kind_is_told_how_one_begins(base_url: str) -> None:
+    """The same sentence's middle, wherever the address came from."""
+    error = _refusal(token=_VALUE, base_url=base_url)
+    assert error.code == "bad_gateway"
+    assert "http:// or https://" in str(error)
+
+
+def test_a_bare_secret_may_hold_a_separator() -> None:
+    """It is never split: with a gateway beside it, it is what it says."""
+    made = credential.build(token="a|b:c", base_url=_GATEWAY)
+    assert made.secret.reveal() == "a|b:c"
+
+
 def test_our_own_name_comes_first_in_a_file() -> None:
     """A ``config.env`` given as the token file is not read as empty (★17)."""
     text = f"REMOTE_TASK_TOKEN=old\nAGENT_CONNECT_TOKEN={_GATEWAY}|{_VALUE}\n"

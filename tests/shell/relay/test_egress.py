@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from agentconnect.core.task import TaskId
 from agentconnect.relay.egress import LIMIT_BYTES, Egress, Outgoing, Refusal
+from agentconnect.relay.pictures import Pictures
 
 MIB = 1024 * 1024
 
@@ -186,3 +188,64 @@ def test_a_link_swapped_in_while_we_look_is_never_followed(tmp_path: Path) -> No
         thread.join()
     contents = {item.content for item in found if isinstance(item, Outgoing)}
     assert contents <= {b"good"}
+
+
+def test_a_link_in_the_place_of_a_tasks_own_folder_leads_nowhere(tmp_path: Path) -> None:
+    """Planted as ``inline/<task>``, it opens neither the state folder, another task's nor ours."""
+    state, home = tmp_path / "state", tmp_path / "home"
+    for file in (state / "journal.db", state / "inline/t2/a.png", home / "id"):
+        _parent(file).write_bytes(b"secret")
+    egress = Egress([], private_folders=[str(state)])
+    own = state / "inline" / "t1"
+    for place, name in ((state, "journal.db"), (state / "inline/t2", "a.png"), (home, "id")):
+        own.symlink_to(place)
+        for asked in (own / name, place / name):
+            found = egress.read(str(asked), own=str(own))
+            assert isinstance(found, Refusal)
+            assert found.code == "outside"
+        own.unlink()
+    own.mkdir()
+    (own / "a.png").write_bytes(b"mine")
+    assert isinstance(egress.read(str(own / "a.png"), own=str(own)), Outgoing)
+
+
+def test_a_tasks_own_folder_swapped_for_a_link_while_we_look(tmp_path: Path) -> None:
+    """Judged as a folder, opened as a link: refused, whatever lies behind it by the same name."""
+    own, home = tmp_path / "inline" / "t1", tmp_path / "home"
+    for folder in (own, home):
+        folder.mkdir(parents=True)
+        (folder / "a.png").write_bytes(folder.name.encode())
+    spare = tmp_path / "spare"
+    stop = threading.Event()
+
+    def swap() -> None:
+        while not stop.is_set():
+            own.rename(spare)
+            own.symlink_to(home)
+            own.unlink()
+            spare.rename(own)
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    egress = Egress([])
+    try:
+        found = [egress.read(str(own / "a.png"), own=str(own)) for _ in range(2000)]
+    finally:
+        stop.set()
+        thread.join()
+    assert {item.content for item in found if isinstance(item, Outgoing)} <= {b"t1"}
+
+
+async def test_a_link_in_the_place_of_a_tasks_own_folder_costs_its_target_nothing(
+    tmp_path: Path,
+) -> None:
+    """Neither the end of the task nor the next start removes what it points to."""
+    home = tmp_path / "home"
+    _parent(home / "id").write_bytes(b"kept")
+    link = _parent(tmp_path / "inline" / "t1")
+    link.symlink_to(home)
+    pictures = Pictures(tmp_path / "inline")
+    await pictures.release(TaskId("t1"))
+    await pictures.sweep(lambda task_id: False)
+    assert (home / "id").read_bytes() == b"kept"
+    assert not link.is_symlink()
