@@ -15,7 +15,7 @@ from importlib.metadata import version
 
 from agentconnect.cli.console import complain, say, warn
 from agentconnect.cli.options import USAGE, Options, UsageError, parse
-from agentconnect.core.errors import AgentConnectError, first_cause
+from agentconnect.core.errors import AgentConnectError, SettingsError, first_cause
 
 
 def main(argv: Sequence[str]) -> int:
@@ -46,7 +46,9 @@ def main(argv: Sequence[str]) -> int:
 def _ended_by(error: BaseException) -> int:
     """The sentence and the exit code of an error that ended the program."""
     if isinstance(error, AgentConnectError):
-        complain(str(error))
+        whole = not isinstance(error, SettingsError)  # of those, each line is a refusal of its own
+        for sentence in [str(error)] if whole else str(error).splitlines():
+            complain(sentence)
         return error.exit_code
     if isinstance(error, OSError):
         where = f": {error.filename}" if error.filename else ""
@@ -95,8 +97,15 @@ def _relay(options: Options) -> int:
     return run_relay(options)
 
 
+def _status(options: Options) -> int:
+    from agentconnect.cli.status import run_status
+
+    return run_status(options)
+
+
 _COMMANDS: Mapping[str, Callable[[Options], int]] = {
     "": _run,
     "local": _local,
     "relay": _relay,
+    "status": _status,
 }
