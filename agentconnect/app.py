@@ -19,7 +19,6 @@ from agentconnect.status.notify import Notifier
 from agentconnect.status.writer import StatusWriter
 from agentconnect.stopping import Stop, watch_signals
 from agentconnect.store.journal import Journal
-from agentconnect.store.lock import WorkspaceLock
 from agentconnect.turns.desk import Desk
 
 log = logging.getLogger("agentconnect")
@@ -41,7 +40,7 @@ async def run_worker(
     """
     secrets = wiring.start_logging(loaded)
     layout = wiring.layout(loaded.settings)
-    with WorkspaceLock.acquire(layout.lock):
+    with wiring.claim(loaded, layout):
         status = wiring.status_writer(loaded.settings, layout)
         notifier = wiring.notifier(loaded.environment)
         worker = _Worker(loaded, stop, status, notifier, say, ready, secrets)

@@ -4,7 +4,9 @@ Every wrong setting is a sentence here, before anything is leased. Knows every f
 and is known by ``app`` only.
 """
 
+import contextlib
 import logging
+import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -23,10 +25,10 @@ from agentconnect.adapters.kilo import Kilo
 from agentconnect.adapters.ollama import OllamaAdapter, OllamaSettings
 from agentconnect.adapters.omnigent import Omnigent
 from agentconnect.adapters.oneshot import OneShotAdapter, OneShotSettings, Program
+from agentconnect.checks import bearer, dialled, refusals, refuse_wrong
 from agentconnect.config import settings as config
 from agentconnect.config import workdir
 from agentconnect.config.envfile import expand_home
-from agentconnect.core.acp.endpoint import Endpoint, endpoint
 from agentconnect.core.errors import (
     AgentConnectError,
     SettingsError,
@@ -46,6 +48,7 @@ from agentconnect.store.access import AccessFile
 from agentconnect.store.children import ChildrenFile
 from agentconnect.store.journal import Journal, open_journal
 from agentconnect.store.layout import CLAIMS, Layout
+from agentconnect.store.lock import WorkspaceLock
 from agentconnect.store.sessions import SessionStore
 from agentconnect.turns.turn import TurnSettings
 
@@ -75,16 +78,34 @@ def start_logging(loaded: config.LoadedSettings) -> set[str]:
 
 
 def layout(settings: config.Settings) -> Layout:
-    """The state folder, made and ours alone to read."""
-    made = Layout(state_dir=settings.workspace, instance=settings.instance)
+    """The places in the state folder."""
+    return Layout(state_dir=settings.workspace, instance=settings.instance)
+
+
+def claim(loaded: config.LoadedSettings, where: Layout) -> WorkspaceLock:
+    """The state folder, made, ours alone to read, and held.
+
+    Raises: SettingsError when it cannot be used, with what else is wrong: nothing but this sentence
+    will ever be written about that start. WorkspaceHeldError when another worker has it.
+    """
     try:
-        made.prepare()
+        where.prepare()
+        return WorkspaceLock.acquire(where.lock)
     except OSError as error:
-        raise SettingsError(
-            f"AGENT_CONNECT_WORKSPACE is {settings.workspace}, which cannot be used as a folder: "
-            f"{error.strerror}. Name a folder that you may write to."
-        ) from error
-    return made
+        sentences = (_unusable(where.state_dir, error), *refusals(loaded))
+        raise SettingsError("\n".join(sentences)) from error
+
+
+def _unusable(folder: Path, error: OSError) -> str:
+    why = error.strerror or type(error).__name__
+    if isinstance(error, PermissionError):
+        with contextlib.suppress(OSError):
+            if (owner := folder.stat().st_uid) != os.geteuid():
+                why = f"it belongs to another user (uid {owner})"
+    return (
+        f"AGENT_CONNECT_WORKSPACE is {folder}, which cannot be used as a folder: {why}. Name a "
+        "folder that you may write to."
+    )
 
 
 def status_writer(settings: config.Settings, where: Layout) -> StatusWriter:
@@ -115,20 +136,20 @@ async def parts(  # the start-up order is the point of this function
 ) -> Parts:
     """Steps 4 to 7 of worker.md §4.
 
-    Raises: SettingsError for the first setting that no default can mend.
+    Raises: SettingsError for all settings that no default can mend, a sentence a line.
     """
-    settings = loaded.checked()
-    name = config.require_adapter(settings)
+    children = await trio.to_thread.run_sync(_children, where)
+    settings, name = loaded.settings, loaded.settings.adapter
     if name in registry.NAMES:
         status.facts(adapter=name)
-    config.require_credential(settings)
+    await trio.to_thread.run_sync(refuse_wrong, loaded)
     place = await trio.to_thread.run_sync(workdir.prepare, settings.repo, loaded.environment)
     if place.announcement:
         say(f"agent-connect: {place.announcement}")
     if place.warning:
         log.warning("%s", place.warning)
     cwd = str(place.path)
-    adapter = registry.build(name, _makers(loaded, cwd, where))
+    adapter = registry.build(name, _makers(loaded, cwd, where, children))
     status.facts(repo=cwd)
     relay = _relay_config(loaded, where, cwd, secrets.add)
     return Parts(
@@ -145,13 +166,12 @@ def _relay_config(
     loaded: config.LoadedSettings, where: Layout, cwd: str, on_rotated: Callable[[str], None]
 ) -> RelayConfig:
     settings = loaded.settings
-    text, source = settings.credential
-    bearer = credential.build(token=text, base_url=settings.remote_task_url, source=source)
-    log.info("the token is %s of %s", source, loaded.credential_layer)
-    for warning in bearer.warnings:
+    ours = bearer(settings)
+    log.info("the token is %s of %s", ours.source, loaded.credential_layer)
+    for warning in ours.warnings:
         log.warning("%s", warning)
     return RelayConfig(
-        credential=bearer,
+        credential=ours,
         token_file=loaded.token_file,
         on_rotated=on_rotated,
         instance=settings.instance,
@@ -168,8 +188,10 @@ def _relay_config(
     )
 
 
-def _makers(loaded: config.LoadedSettings, cwd: str, where: Layout) -> dict[str, registry.Maker]:
-    """How each adapter is made; the orphans of an earlier run are ended, whichever made them."""
+def _makers(
+    loaded: config.LoadedSettings, cwd: str, where: Layout, children: ChildrenFile
+) -> dict[str, registry.Maker]:
+    """How each adapter is made."""
     settings = loaded.settings
 
     def program(made: Program) -> Adapter:
@@ -181,20 +203,19 @@ def _makers(loaded: config.LoadedSettings, cwd: str, where: Layout) -> dict[str,
                 secret_env=tuple(config.secret_names()),
             ),
             environment=loaded.environment,
-            children=_children(where),
+            children=children,
         )
 
     def path(text: str) -> str:
         return expand_home(text, loaded.environment)
 
     def ollama() -> Adapter:
-        _children(where)
         return OllamaAdapter(
             OllamaSettings(cwd=cwd, host=settings.ollama_host, model=settings.ollama_model)
         )
 
     return {
-        "acp": lambda: _acp_adapter(loaded, cwd, where),
+        "acp": lambda: _acp_adapter(loaded, cwd, where, children),
         "cline": lambda: program(
             Cline(
                 binary=path(settings.cline_bin),
@@ -223,11 +244,12 @@ def _children(where: Layout) -> ChildrenFile:
     return children
 
 
-def _acp_adapter(loaded: config.LoadedSettings, cwd: str, where: Layout) -> AcpAdapter:
+def _acp_adapter(
+    loaded: config.LoadedSettings, cwd: str, where: Layout, children: ChildrenFile
+) -> AcpAdapter:
     settings = loaded.settings
     store = SessionStore(settings.session_store or where.sessions)
     store.load(wall_now=time.time(), prune=settings.session_idle_s > 0)
-    children = _children(where)
 
     async def token() -> str:
         return await trio.to_thread.run_sync(config.current, loaded, "AGENT_CONNECT_ACP_TOKEN")
@@ -236,7 +258,7 @@ def _acp_adapter(loaded: config.LoadedSettings, cwd: str, where: Layout) -> AcpA
         AcpSettings(
             cwd=cwd,
             command=settings.acp_command or None,
-            dial=_dialled(settings),
+            dial=dialled(settings),
             remote_cwd=settings.acp_remote_cwd,
             preset=settings.acp_agent,
             mode=settings.acp_mode,
@@ -258,16 +280,6 @@ def _acp_adapter(loaded: config.LoadedSettings, cwd: str, where: Layout) -> AcpA
         children=children,
         inline_dir=where.inline,
         token=token,
-    )
-
-
-def _dialled(settings: config.Settings) -> Endpoint | None:
-    if not settings.acp_url:
-        return None
-    return endpoint(
-        settings.acp_url,
-        allow_remote=settings.acp_allow_remote,
-        command=bool(settings.acp_command),
     )
 
 

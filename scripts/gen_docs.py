@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agentconnect.config.envfile import DEFAULT_CONFIG
 from agentconnect.config.kinds import Kind, Setting
-from agentconnect.config.table import RETIRED, TABLE
+from agentconnect.config.table import INSTALLER, RETIRED, TABLE
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
@@ -38,9 +38,10 @@ number that cannot be read costs a warning and the default is used; it never sto
 def settings_page() -> str:
     """``docs/settings.md``."""
     parts = [_SETTINGS_HEAD]
-    for group in dict.fromkeys(setting.group for setting in TABLE):
+    rows = (*TABLE, *INSTALLER)
+    for group in dict.fromkeys(setting.group for setting in rows):
         parts.append(f"## {group}\n\n| setting | value | default | meaning |\n|---|---|---|---|")
-        parts.extend(_row(setting) for setting in TABLE if setting.group == group)
+        parts.extend(_row(setting) for setting in rows if setting.group == group)
         parts.append("")
     retired = ", ".join(f"`{name}`" for name in RETIRED)
     parts.append(

@@ -8,6 +8,11 @@ from agentconnect.core.errors import SettingsError
 NAMES = ("acp", "cline", "codex", "kilo", "ollama", "omnigent")
 """Sorted; those that this version has."""
 
+MISSING = (
+    f"AGENT_CONNECT_ADAPTER is not set: name one of {', '.join(NAMES)}, for example "
+    "AGENT_CONNECT_ADAPTER=acp, in the environment or in the config file."
+)
+
 Maker = Callable[[], Adapter]
 
 
@@ -16,13 +21,15 @@ def build(name: str, makers: Mapping[str, Maker]) -> Adapter:
 
     Raises: SettingsError for a missing or unknown name, with the known ones.
     """
-    known = ", ".join(NAMES)
     wanted = name.strip()
     if not wanted:
-        raise SettingsError(
-            f"AGENT_CONNECT_ADAPTER is not set: name one of {known}, for example "
-            "AGENT_CONNECT_ADAPTER=acp, in the environment or in the config file"
-        )
+        raise SettingsError(MISSING)
     if wanted not in NAMES or wanted not in makers:
-        raise SettingsError(f"AGENT_CONNECT_ADAPTER is “{wanted}”; it must be one of {known}")
+        raise SettingsError(unknown(wanted))
     return makers[wanted]()
+
+
+def unknown(name: str) -> str:
+    """The sentence about a name that is no adapter's."""
+    shown = "".join(c if c.isprintable() else "?" for c in name[:60])
+    return f"AGENT_CONNECT_ADAPTER is “{shown}”; it must be one of {', '.join(NAMES)}."

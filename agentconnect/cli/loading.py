@@ -27,7 +27,8 @@ def load_settings(
         file = envfile.read(path)
         values = file.parsed.values
         applied = envfile.applied_line(path, envfile.apply(values, os.environ))
-        print(applied, file=sys.stderr if options.say is not None else sys.stdout, flush=True)
+        quiet = options.say is not None or options.json
+        print(applied, file=sys.stderr if quiet else sys.stdout, flush=True)
         warn(settings.file_warnings(file))
     environment = {**os.environ, **(fixed or {})}
     chosen = envfile.apply(values, environment).environment

@@ -2,7 +2,7 @@
 
 ``TABLE`` (in ``table``) is what the code reads, what ``docs/settings.md`` shows and what tests
 compare. A bad number never stops the start: its default is used and said (worker.md §3). What must
-stop the start is kept in ``LoadedSettings.refusal`` until the status file can tell it too
+stop the start is kept in ``LoadedSettings.refusals`` until the status file can tell it too
 (worker.md §4, step 4).
 """
 
@@ -21,6 +21,12 @@ from agentconnect.config.kinds import Kind, Setting
 from agentconnect.config.table import NAMES, RETIRED, TABLE
 from agentconnect.core.errors import SettingsError
 from agentconnect.core.relay.credential import instance_name
+
+NEEDS_CREDENTIAL = (
+    "AGENT_CONNECT_TOKEN is not set: without the token no room can be reached. The Agent Portal "
+    "shows it once when the agent is made (a relay of your own: agent-connect relay --add-agent "
+    "NAME). Set it in the environment or in the config file."
+)
 
 _OFF = frozenset({"0", "false", "no", "off"})
 _ON = frozenset({"1", "true", "yes", "on"})
@@ -110,7 +116,8 @@ class LoadedSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     settings: Settings
     warnings: tuple[str, ...]
-    refusal: str
+    refusals: tuple[str, ...]
+    """A sentence for each setting that no default can mend."""
     environment: dict[str, str]
     child_umask: int = -1
     """What we were started with, and what children get back."""
@@ -129,15 +136,15 @@ class LoadedSettings(msgspec.Struct, frozen=True, kw_only=True):
     def checked(self) -> Settings:
         """The settings.
 
-        Raises: SettingsError when one of them is wrong in a way no default can mend.
+        Raises: SettingsError when some are wrong in a way no default can mend, a sentence a line.
         """
-        if self.refusal:
-            raise SettingsError(self.refusal)
+        if self.refusals:
+            raise SettingsError("\n".join(self.refusals))
         return self.settings
 
 
 class _Reading:
-    """One pass over the table, collecting warnings and the first refusal."""
+    """One pass over the table, collecting warnings and refusals."""
 
     def __init__(self, environment: Mapping[str, str], start_dir: Path) -> None:
         self.environment = environment
@@ -199,9 +206,10 @@ class _Reading:
     def instance(self, setting: Setting, text: str) -> str:
         name = text or setting.default
         if instance_name(name) is None:
-            self.refusals.append(
+            self.refusals.insert(  # before all others (worker.md §4, step 4)
+                0,
                 f"{setting.name} is {_quoted(name)}: an instance name has 1 to 32 of the "
-                "characters A-Z, a-z, 0-9, _ and -."
+                "characters A-Z, a-z, 0-9, _ and -.",
             )
             return setting.default
         return name
@@ -273,12 +281,14 @@ def load(
     laid = apply(file_values, env)
     environment = laid.environment
     reading = _Reading(environment, start_dir or Path.cwd())
+    if config_file is not None:
+        config_file = reading.start_dir / config_file
     settings = Settings(**{setting.field: reading.value(setting) for setting in TABLE})
     from_file = settings.credential[1] in laid.applied
     return LoadedSettings(
         settings=settings,
         warnings=tuple(reading.warnings),
-        refusal=reading.refusals[0] if reading.refusals else "",
+        refusals=tuple(reading.refusals),
         environment=environment,
         child_umask=child_umask,
         config_file=config_file,
@@ -310,33 +320,6 @@ def file_warnings(config: ConfigFile) -> tuple[str, ...]:
 def secret_names() -> frozenset[str]:
     """The variables that no child process may be given."""
     return frozenset(setting.name for setting in TABLE if setting.secret)
-
-
-def require_adapter(settings: Settings) -> str:
-    """The adapter's name.
-
-    Raises: SettingsError when none is set.
-    """
-    if settings.adapter:
-        return settings.adapter
-    raise SettingsError(
-        "AGENT_CONNECT_ADAPTER is not set: it says how the agent on this machine is driven, for "
-        "example AGENT_CONNECT_ADAPTER=acp. Set it in the environment or in the config file."
-    )
-
-
-def require_credential(settings: Settings) -> tuple[str, str]:
-    """The credential's text and the setting it came from.
-
-    Raises: SettingsError when none is set.
-    """
-    if settings.credential[0]:
-        return settings.credential
-    raise SettingsError(
-        "AGENT_CONNECT_TOKEN is not set: without the token no room can be reached. The Agent "
-        "Portal shows it once when the agent is made (a relay of your own: agent-connect relay "
-        "--add-agent NAME). Set it in the environment or in the config file."
-    )
 
 
 def _quoted(text: str) -> str:

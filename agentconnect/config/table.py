@@ -9,6 +9,7 @@ _AGENT = "The agent"
 _TURN = "A turn and its message"
 _SESSION = "Conversations"
 _WORKER = "The worker"
+_INSTALLER = "The installer alone"
 
 TABLE: tuple[Setting, ...] = (
     Setting(
@@ -84,8 +85,8 @@ TABLE: tuple[Setting, ...] = (
         kind=Kind.NUMBER,
         field="poll_s",
         default="1.0",
-        doc="Seconds between two looks at whether the relay has stopped for good. Paces nothing "
-        "else.",
+        doc="Read for compatibility. A task that arrives and a relay that stops for good are both "
+        "noticed at once, so it paces nothing.",
         group=_RELAY,
     ),
     Setting(
@@ -339,12 +340,33 @@ TABLE: tuple[Setting, ...] = (
     ),
 )
 
-NAMES: frozenset[str] = frozenset(setting.name for setting in TABLE)
+#: Read by scripts/install.sh alone; a config file may hold them.
+INSTALLER: tuple[Setting, ...] = (
+    Setting(
+        name="AGENT_CONNECT_ACP_BRIDGE_SPEC",
+        kind=Kind.TEXT,
+        field="",
+        default_doc="the pinned version",
+        doc="The npm package of the bridge to Claude Code that the installer installs.",
+        group=_INSTALLER,
+    ),
+    Setting(
+        name="AGENT_CONNECT_PIP_SPEC",
+        kind=Kind.TEXT,
+        field="",
+        default_doc="this package",
+        doc="What the installer hands to pip or pipx as the worker.",
+        group=_INSTALLER,
+    ),
+)
+
+NAMES: frozenset[str] = frozenset(setting.name for setting in (*TABLE, *INSTALLER))
 
 #: Read by nothing; a config file that still has them is told so.
 RETIRED: tuple[str, ...] = (
     "AGENT_CONNECT_OUTGOING_MAX_BYTES",
     "AGENT_CONNECT_RESULT_DIR",
     "AGENT_CONNECT_STATE_DIR",
+    "AGENT_CONNECT_SUTANDO_WORKSPACE",
     "AGENT_CONNECT_TASK_DIR",
 )

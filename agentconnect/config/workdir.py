@@ -3,6 +3,8 @@
 It is the one folder that the agent may change, so a wrong one is refused and never guessed.
 """
 
+import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -28,22 +30,44 @@ def prepare(repo: Path | None, env: Mapping[str, str]) -> WorkingDirectory:
 
     Raises: SettingsError when it is no directory or cannot be made.
     """
+    if sentence := problem(repo, env):
+        raise SettingsError(sentence)
     announcement = ""
     if repo is None:
         repo = Path(expand_home(DEFAULT_REPO, env))
         if not repo.is_dir():
             _make(repo)
             announcement = f"working directory {repo} made (AGENT_CONNECT_REPO names another)"
-    elif not repo.is_dir():
-        what = "is not a directory" if repo.exists() else "does not exist"
-        raise SettingsError(
-            f"AGENT_CONNECT_REPO is {repo}, which {what}: the agent works there, so please make "
-            "it or name another directory."
-        )
     resolved = repo.resolve()
     return WorkingDirectory(
         path=resolved, announcement=announcement, warning=_guarded(resolved, env)
     )
+
+
+def problem(repo: Path | None, env: Mapping[str, str]) -> str:
+    """Why the agent cannot work there, as a sentence; "" where it can. Makes nothing."""
+    named = repo is not None
+    path = Path(expand_home(DEFAULT_REPO, env)) if repo is None else repo
+    try:
+        found = path.stat()
+        if not stat.S_ISDIR(found.st_mode):
+            why = "is not a directory"
+        elif not os.access(path, os.R_OK | os.X_OK):
+            why = "may not be read by this user"
+        else:
+            return ""
+    except FileNotFoundError:
+        if not named:
+            return ""
+        why = "does not exist"
+    except OSError as error:
+        why = f"cannot be used ({error.strerror})"
+    if named:
+        return (
+            f"AGENT_CONNECT_REPO is {path}, which {why}: the agent works there, so please make it "
+            "or name another directory."
+        )
+    return f"the working directory {path} {why}. AGENT_CONNECT_REPO names another."
 
 
 def _make(repo: Path) -> None:

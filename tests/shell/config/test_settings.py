@@ -147,7 +147,7 @@ def test_an_unknown_choice_falls_back_to_the_safe_default() -> None:
 def test_a_bad_instance_name_is_refused_by_name(name: str) -> None:
     """It is refused only when asked for, so that the status file can tell it too."""
     result = loaded(AGENT_CONNECT_INSTANCE=f"{name}x" if name == "a\n" else name)
-    assert result.refusal
+    assert 1 == len(result.refusals)
     with pytest.raises(SettingsError, match="AGENT_CONNECT_INSTANCE") as caught:
         result.checked()
     assert "32" in str(caught.value)
@@ -191,18 +191,20 @@ def test_the_new_token_name_wins_over_the_old_one() -> None:
     assert ("old", "REMOTE_TASK_TOKEN") == old.credential
 
 
-def test_what_is_missing_is_named_with_the_way_out() -> None:
-    """Both refusals name the setting and where it is set."""
-    got = loaded().settings
-    for require, name in (
-        (settings.require_adapter, "AGENT_CONNECT_ADAPTER"),
-        (settings.require_credential, "AGENT_CONNECT_TOKEN"),
-    ):
-        with pytest.raises(SettingsError) as caught:
-            require(got)
-        assert name in str(caught.value)
-        assert "config file" in str(caught.value)
-    assert "acp" == settings.require_adapter(loaded(AGENT_CONNECT_ADAPTER=" acp ").settings)
+def test_every_wrong_setting_is_kept_and_not_the_first_only() -> None:
+    """One start tells all that has to be mended, a sentence a line."""
+    result = loaded(AGENT_CONNECT_INSTANCE="a b", AGENT_CONNECT_ACP_COMMAND="agent 'x")
+    with pytest.raises(SettingsError) as caught:
+        result.checked()
+    lines = str(caught.value).splitlines()
+    assert ["AGENT_CONNECT_INSTANCE", "AGENT_CONNECT_ACP_COMMAND"] == [s.split()[0] for s in lines]
+
+
+def test_a_relative_config_file_is_known_by_its_full_path() -> None:
+    """It is watched for a new token and never sent, wherever the worker goes later."""
+    file = {"AGENT_CONNECT_TOKEN": "https://gw.example/relay|s"}
+    result = load({}, file, start_dir=START, config_file=Path("config.env"))
+    assert (START / "config.env", START / "config.env") == (result.config_file, result.token_file)
 
 
 def test_secrets_are_not_in_any_repr() -> None:

@@ -1,0 +1,131 @@
+"""Every refusal that settings can give, all at once (worker.md §3; §4, steps 4 to 7).
+
+Looks at the disk, makes nothing and calls nobody: the start asks before it builds its parts, and
+``doctor`` asks without a start. A wrong setting comes before a missing one.
+"""
+
+from collections.abc import Callable
+
+from agentconnect.acp import PRESETS, dialler
+from agentconnect.adapters import registry
+from agentconnect.config import settings as config
+from agentconnect.config import workdir
+from agentconnect.config.settings import LoadedSettings, Settings
+from agentconnect.core.acp.endpoint import Endpoint, endpoint, remote_cwd, usable_token
+from agentconnect.core.errors import AgentConnectError, SettingsError
+from agentconnect.core.relay import credential
+from agentconnect.core.relay.credential import Credential, CredentialError
+from agentconnect.core.turns import cli_text
+from agentconnect.core.turns import wording_acp as wording
+
+_TOKEN_MENDS = {
+    "no_token": " Paste the whole token: <relay address>|<secret>.",
+    "no_gateway": " Paste the whole token, <relay address>|<secret>, or set REMOTE_TASK_URL.",
+}
+
+
+def refuse_wrong(loaded: LoadedSettings) -> None:
+    """Stop the start where a setting is wrong or missing.
+
+    Raises: SettingsError with a sentence a line.
+    """
+    sentences = refusals(loaded)
+    if sentences:
+        raise SettingsError("\n".join(sentences))
+
+
+def refusals(loaded: LoadedSettings) -> tuple[str, ...]:
+    """A sentence for each setting that stops the start, the wrong ones first. Blocking.
+
+    Which agent runs is the preflight's to refuse (worker.md §8.3); it is said here only where the
+    start is refused anyway.
+    """
+    settings = loaded.settings
+    wrong = list(loaded.refusals)
+    missing: list[str] = []
+    if not settings.adapter:
+        missing.append(registry.MISSING)
+    elif settings.adapter not in registry.NAMES:
+        wrong.append(registry.unknown(settings.adapter))
+    else:
+        wrong += _adapter_refusals(loaded)
+    if problem := workdir.problem(settings.repo, loaded.environment):
+        wrong.append(problem)
+    if not settings.credential[0]:
+        missing.append(config.NEEDS_CREDENTIAL)
+    else:
+        wrong += _told(lambda: bearer(settings))
+    found = (*wrong, *missing)
+    return (*found, *_unnamed_agent(settings)) if found else ()
+
+
+def bearer(settings: Settings) -> Credential:
+    """The credential that the settings give.
+
+    Raises: SettingsError that names the setting, never a value.
+    """
+    text, source = settings.credential
+    try:
+        return credential.build(token=text, base_url=settings.remote_task_url, source=source)
+    except CredentialError as error:
+        where = source
+        if error.code == "bad_gateway" and not credential.parse_token(text)[0].strip():
+            where = "REMOTE_TASK_URL"
+        sentence = f"{where}: {error}{_TOKEN_MENDS.get(error.code, '')}"
+        raise SettingsError(sentence) from None
+
+
+def dialled(settings: Settings) -> Endpoint | None:
+    """Where an agent is dialled; None where one is started.
+
+    Raises: SettingsError.
+    """
+    if not settings.acp_url:
+        return None
+    return endpoint(
+        settings.acp_url,
+        allow_remote=settings.acp_allow_remote,
+        command=bool(settings.acp_command),
+    )
+
+
+def _adapter_refusals(loaded: LoadedSettings) -> list[str]:
+    settings = loaded.settings
+    if settings.adapter == "ollama":
+        return _told(lambda: cli_text.ollama_base(settings.ollama_host))
+    if settings.adapter != "acp" or not settings.acp_url:
+        return []
+    found = _told(lambda: _dialler(settings))
+    found += _told(lambda: remote_cwd(settings.acp_remote_cwd, "/"))
+    if not usable_token(settings.acp_token):
+        found.append(wording.bad_acp_token())
+    return found
+
+
+def _dialler(settings: Settings) -> None:
+    """The address may be dialled, and what dials is installed."""
+    where = dialled(settings)
+    if where is not None:
+        dialler(where, _no_token)
+
+
+async def _no_token() -> str:
+    return ""
+
+
+def _unnamed_agent(settings: Settings) -> tuple[str, ...]:
+    if settings.adapter != "acp" or settings.acp_url or settings.acp_command:
+        return ()
+    if not settings.acp_agent:
+        return (wording.no_agent(tuple(PRESETS)),)
+    if settings.acp_agent not in PRESETS:
+        return (wording.unknown_preset(settings.acp_agent, tuple(PRESETS)),)
+    return ()
+
+
+def _told(check: Callable[[], object]) -> list[str]:
+    try:
+        check()
+    except AgentConnectError as error:
+        return [str(error)]
+    return []
