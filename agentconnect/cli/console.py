@@ -1,12 +1,33 @@
 """What the command line prints, and how (worker.md §1, §2.4)."""
 
+import contextlib
+import io
+import os
 import sys
 from collections.abc import Sequence
 
 
+def speak_safely() -> None:
+    """A character that the terminal's encoding lacks is shown escaped and ends nothing."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
 def say(line: str) -> None:
-    """One line on stdout, at once."""
-    print(line, flush=True)
+    """One line on stdout, at once; a stdout that takes nothing is no reason to end."""
+    try:
+        print(line, flush=True)
+    except OSError:  # what could not be written would fail once more at the end, with a code of 120
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def put(lines: Sequence[str]) -> None:
+    """Lines for a program: UTF-8, whatever the terminal's encoding is."""
+    data = "".join(f"{line}\n" for line in lines).encode()
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
 
 
 def hush(_line: str) -> None:

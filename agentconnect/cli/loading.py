@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from agentconnect.cli.console import warn
+from agentconnect.cli.console import say, warn
 from agentconnect.cli.options import Options
 from agentconnect.config import envfile, settings
 from agentconnect.config.settings import LoadedSettings
@@ -27,8 +27,10 @@ def load_settings(
         file = envfile.read(path)
         values = file.parsed.values
         applied = envfile.applied_line(path, envfile.apply(values, os.environ))
-        quiet = options.say is not None or options.json
-        print(applied, file=sys.stderr if quiet else sys.stdout, flush=True)
+        if options.say is not None or options.json:  # stdout is for the answer
+            print(applied, file=sys.stderr)
+        else:
+            say(applied)
         warn(settings.file_warnings(file))
     environment = {**os.environ, **(fixed or {})}
     chosen = envfile.apply(values, environment).environment

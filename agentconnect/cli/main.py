@@ -13,13 +13,14 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 
-from agentconnect.cli.console import complain, say, warn
+from agentconnect.cli.console import complain, put, say, speak_safely, warn
 from agentconnect.cli.options import USAGE, Options, UsageError, parse
 from agentconnect.core.errors import AgentConnectError, SettingsError, first_cause
 
 
 def main(argv: Sequence[str]) -> int:
     """Run one command; its exit code (design.md §3)."""
+    speak_safely()
     if {"-h", "--help"} & set(argv):
         print(USAGE, end="")
         return 0
@@ -64,8 +65,7 @@ def _export(options: Options) -> int:
 
     lines, warnings = export_config(options.config, os.environ)
     warn(warnings)
-    for line in lines:
-        print(line)
+    put(lines)
     return 0
 
 
@@ -103,9 +103,16 @@ def _status(options: Options) -> int:
     return run_status(options)
 
 
+def _service(options: Options) -> int:
+    from agentconnect.cli.service import run_service
+
+    return run_service(options)
+
+
 _COMMANDS: Mapping[str, Callable[[Options], int]] = {
     "": _run,
     "local": _local,
     "relay": _relay,
+    "service": _service,
     "status": _status,
 }

@@ -9,6 +9,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable
+from typing import TextIO
 
 import msgspec
 
@@ -58,9 +59,14 @@ class _Json(_Line):
         return msgspec.json.encode(line).decode()
 
 
+class _Stderr(logging.StreamHandler[TextIO]):
+    def handleError(self, record: logging.LogRecord) -> None:
+        """A line that cannot be written is lost: the library would show it raw, as a traceback."""
+
+
 def configure(form: str, secrets: Callable[[], tuple[str, ...]] = tuple) -> None:
     """Send our log to stderr as ``text`` or ``json``; ``secrets`` are cut out of every line."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _Stderr(sys.stderr)
     handler.setFormatter(_Json(secrets) if form == "json" else _Text(secrets))
     root = logging.getLogger()
     for old in list(root.handlers):

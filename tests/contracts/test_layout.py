@@ -28,16 +28,27 @@ def test_modules_stay_readable(repo_root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--version"], ["--help"], ["--export-config"]], ids=lambda words: words[0]
+    ("arguments", "code"),
+    [
+        (["--version"], 0),
+        (["--help"], 0),
+        (["--export-config"], 0),
+        (["status"], 3),
+        (["status", "--json", "/no/such/file"], 3),
+        (["bogus"], 2),
+    ],
+    ids=lambda value: str(value[0]) if isinstance(value, list) else None,
 )
-def test_short_commands_load_neither_trio_nor_httpx(repo_root: Path, arguments: list[str]) -> None:
-    """Launchers run these at every start, so they load nothing that runs a worker."""
-    code = (
+def test_short_commands_load_neither_trio_nor_httpx(
+    repo_root: Path, arguments: list[str], code: int
+) -> None:
+    """Launchers and supervisors run these often, so they load nothing that runs a worker."""
+    program = (
         "import sys\n"
         "from agentconnect.__main__ import main\n"
         "try:\n    main()\nexcept SystemExit as end:\n    status = end.code or 0\n"
         "heavy = {'trio', 'httpx', 'acp', 'asyncio', 'starlette', 'hypercorn', 'sqlite3'}\n"
         "print(status, sorted(heavy.intersection(sys.modules)), file=sys.stderr)\n"
     )
-    done = run(repo_root, sys.executable, "-c", code, *arguments)
-    assert "0 []" == done.stderr.strip()
+    done = run(repo_root, sys.executable, "-c", program, *arguments)
+    assert f"{code} []" == done.stderr.splitlines()[-1]

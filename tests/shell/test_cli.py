@@ -1,19 +1,19 @@
 """The command line: arguments, exit codes, and what it must not import."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from agentconnect.cli.console import say, speak_safely
 from agentconnect.cli.main import main
 from agentconnect.cli.options import parse
 
 
 def run(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
     """The command as a user runs it."""
-    import os
-
     return subprocess.run(
         [sys.executable, "-m", "agentconnect", *arguments],
         env={**os.environ, **env},
@@ -109,6 +109,42 @@ def test_export_config_prints_only_the_exports(home: Path) -> None:
     assert done.returncode == 0
     assert done.stdout == "export AGENT_CONNECT_TOKEN='a|b'\n"
     assert "PATH" in done.stderr
+
+
+def test_export_config_is_utf8_whatever_the_terminal_speaks(home: Path) -> None:
+    """A launcher's ``eval`` must give the value of the file, byte for byte."""
+    folder = home / ".agent-connect"
+    folder.mkdir()
+    (folder / "config.env").write_text("AGENT_CONNECT_REPO=/näme→\n", encoding="utf-8")
+    (folder / "config.env").chmod(0o600)
+    done = subprocess.run(
+        [sys.executable, "-m", "agentconnect", "--export-config"],
+        env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout.decode() == "export AGENT_CONNECT_REPO='/näme→'\n"
+
+
+def test_a_terminal_that_lacks_a_character_ends_nothing(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is said is said escaped."""
+    with open(1, "w", encoding="ascii", closefd=False) as narrow:
+        monkeypatch.setattr(sys, "stdout", narrow)
+        speak_safely()
+        say("/näme")
+        monkeypatch.undo()
+    assert capfd.readouterr().out == "/n\\xe4me\n"
+
+
+def test_a_stdout_that_is_full_changes_no_ending(tmp_path: Path) -> None:
+    """A service whose log file is on a full disk serves, and ends with the code it would have."""
+    code = "from agentconnect.cli.console import say\nsay('one')\nsay('two')\nraise SystemExit(4)"
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([sys.executable, "-c", code], stdout=full, check=False, timeout=60)
+    assert done.returncode == 4
 
 
 def test_version_is_the_package_s() -> None:

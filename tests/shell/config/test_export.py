@@ -9,23 +9,27 @@ from hypothesis import strategies as st
 
 from agentconnect.config import export
 from agentconnect.core.errors import SettingsError
+from tests.support.cases.config_env import shells
 
 _VALUE = st.text(st.characters(exclude_characters="\0\r\n", exclude_categories=["Cs"]), max_size=30)
 
 
-def evaluated(lines: tuple[str, ...], name: str) -> str:
+def evaluated(shell: str, lines: tuple[str, ...], name: str) -> str:
     script = "set -f\n" + "\n".join(lines) + f'\nprintf "%s" "${name}"'
-    done = subprocess.run(["sh", "-c", script], env={}, capture_output=True, check=True, timeout=20)
+    done = subprocess.run(
+        [shell, "-c", script], env={}, capture_output=True, check=True, timeout=20
+    )
     assert b"" == done.stderr
     return done.stdout.decode()
 
 
-@settings(max_examples=25)
+@settings(max_examples=20)
 @given(_VALUE)
 def test_a_shell_reads_exactly_the_value(value: str) -> None:
     """Quotes, dollars, backticks, backslashes, dashes and globs arrive as they were."""
     lines = export.lines({"AGENT_CONNECT_TOKEN": value}, {})
-    assert value == evaluated(lines, "AGENT_CONNECT_TOKEN")
+    for shell in shells():
+        assert value == evaluated(shell, lines, "AGENT_CONNECT_TOKEN")
 
 
 def test_no_file_gives_nothing(home: Path) -> None:

@@ -4,6 +4,8 @@ A line is ``kind``, ``id`` and ``expect``; ``upstream``, where given, is what th
 """
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -55,9 +57,10 @@ def _apply(case: Given) -> dict[str, Any]:
     values, env = envfile.parse(case["text"]).values, case["env"]
     applied = envfile.apply(values, env)
     lines = export.lines(values, env)
-    evaluated = _evaluate(lines, env)
-    if evaluated != applied.environment:
-        return {"evaluated by sh": evaluated, "env_after": applied.environment}
+    for shell in shells():
+        evaluated = _evaluate(shell, lines, env)
+        if evaluated != applied.environment:
+            return {f"evaluated by {shell}": evaluated, "env_after": applied.environment}
     return {
         "applied": sorted(applied.applied),
         "overridden": list(applied.overridden),
@@ -66,12 +69,18 @@ def _apply(case: Given) -> dict[str, Any]:
     }
 
 
-def _evaluate(lines: tuple[str, ...], env: Mapping[str, str]) -> dict[str, str]:
+def shells() -> tuple[str, ...]:
+    """The POSIX shells of this machine, each program once."""
+    found = (shutil.which(name) for name in ("sh", "dash", "bash"))
+    return tuple({os.path.realpath(path): path for path in found if path}.values())
+
+
+def _evaluate(shell: str, lines: tuple[str, ...], env: Mapping[str, str]) -> dict[str, str]:
     """The environment of a program that a shell starts after ``eval`` of the lines."""
     script = 'eval "$LINES"\nunset LINES\nexec "$PYTHON" -I -c "$SHOW"'
     given = {**env, "LINES": "\n".join(lines), "PYTHON": sys.executable, "SHOW": _SHOW}
     done = subprocess.run(
-        ["sh", "-c", script], env=given, capture_output=True, check=True, timeout=20
+        [shell, "-c", script], env=given, capture_output=True, check=True, timeout=20
     )
     after: dict[str, str] = json.loads(done.stdout)
     ours = {"PYTHON", "SHOW", "PWD", "OLDPWD", "SHLVL", "_", "LC_CTYPE"} - set(env)
