@@ -54,6 +54,9 @@ async def run_worker(
         except Exception as error:  # noqa: BLE001 - said in the status file, then raised
             status.state("error", wiring.sentence(error))
             raise first_cause(error) from None
+        except BaseException:
+            status.state("error", "ended from outside")  # what it said before is true no more
+            raise
         finally:
             status.write_now()
             notifier.close()

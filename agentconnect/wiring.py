@@ -115,6 +115,7 @@ def status_writer(settings: config.Settings, where: Layout) -> StatusWriter:
         settings.status_heartbeat_s,
         instance=settings.instance,
         workspace=str(settings.workspace),
+        clean=logs.clean,
     )
 
 
@@ -149,7 +150,7 @@ async def parts(  # the start-up order is the point of this function
     if place.warning:
         log.warning("%s", place.warning)
     cwd = str(place.path)
-    adapter = registry.build(name, _makers(loaded, cwd, where, children))
+    adapter = registry.build(name, makers(loaded, cwd, where, children))
     status.facts(repo=cwd)
     relay = _relay_config(loaded, where, cwd, secrets.add)
     return Parts(
@@ -188,10 +189,10 @@ def _relay_config(
     )
 
 
-def _makers(
-    loaded: config.LoadedSettings, cwd: str, where: Layout, children: ChildrenFile
+def makers(
+    loaded: config.LoadedSettings, cwd: str, where: Layout, children: ChildrenFile | None
 ) -> dict[str, registry.Maker]:
-    """How each adapter is made."""
+    """How each adapter is made; without ``children`` nothing is written down of its processes."""
     settings = loaded.settings
 
     def program(made: Program) -> Adapter:
@@ -245,7 +246,7 @@ def _children(where: Layout) -> ChildrenFile:
 
 
 def _acp_adapter(
-    loaded: config.LoadedSettings, cwd: str, where: Layout, children: ChildrenFile
+    loaded: config.LoadedSettings, cwd: str, where: Layout, children: ChildrenFile | None
 ) -> AcpAdapter:
     settings = loaded.settings
     store = SessionStore(settings.session_store or where.sessions)

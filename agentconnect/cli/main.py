@@ -46,17 +46,20 @@ def main(argv: Sequence[str]) -> int:
 
 def _ended_by(error: BaseException) -> int:
     """The sentence and the exit code of an error that ended the program."""
+    from agentconnect.status.logs import clean
+
     if isinstance(error, AgentConnectError):
+        text = clean(str(error))
         whole = not isinstance(error, SettingsError)  # of those, each line is a refusal of its own
-        for sentence in [str(error)] if whole else str(error).splitlines():
+        for sentence in [text] if whole else text.splitlines():
             complain(sentence)
         return error.exit_code
     if isinstance(error, OSError):
         where = f": {error.filename}" if error.filename else ""
-        complain(f"{error.strerror or error}{where}")
+        complain(clean(f"{error.strerror or error}{where}"))
         return 1
     logging.getLogger("agentconnect").error("unexpected end", exc_info=error)
-    complain(f"unexpected error, {type(error).__name__}: {error}")
+    complain(clean(f"unexpected error, {type(error).__name__}: {error}"))
     return 1
 
 

@@ -27,6 +27,9 @@ class _Line(logging.Formatter):
         text = record.getMessage()
         if record.exc_info:
             text += "\n" + self.formatException(record.exc_info)
+        return self.clean(text)
+
+    def clean(self, text: str) -> str:
         return redact(text, self._secrets())
 
 
@@ -55,13 +58,21 @@ class _Json(_Line):
         if isinstance(facts, dict):
             for name, value in facts.items():
                 plain = isinstance(value, int | float | bool) or value is None
-                line[str(name)] = value if plain else redact(str(value), self._secrets())
+                line[str(name)] = value if plain else self.clean(str(value))
         return msgspec.json.encode(line).decode()
 
 
 class _Stderr(logging.StreamHandler[TextIO]):
     def handleError(self, record: logging.LogRecord) -> None:
         """A line that cannot be written is lost: the library would show it raw, as a traceback."""
+
+
+def clean(text: str) -> str:
+    """``text`` as a line of the log would show it: for what is said or written elsewhere."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler.formatter, _Line):
+            return handler.formatter.clean(text)
+    return redact(text)
 
 
 def configure(form: str, secrets: Callable[[], tuple[str, ...]] = tuple) -> None:

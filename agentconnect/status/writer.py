@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 import trio
 
+from agentconnect.core.redaction import redact
 from agentconnect.core.status import (
     LastError,
     RelayBlock,
@@ -48,11 +49,14 @@ class StatusWriter:
         pid: int | None = None,
         wall_now: Callable[[], float] = time.time,
         mono_now: Callable[[], float] = time.monotonic,
+        clean: Callable[[str], str] = redact,
     ) -> None:
+        """``clean`` takes secrets out of what is told; a supervisor may be anybody."""
         self._path = path
         self._heartbeat_s = heartbeat_s
         self._wall_now = wall_now
         self._mono_now = mono_now
+        self._clean = clean
         self._born = mono_now()
         now = wall_now()
         self._file = StatusFile(
@@ -84,7 +88,7 @@ class StatusWriter:
 
     def state(self, state: State | str, detail: str = "") -> None:
         """A new state; an ``error`` is also remembered as the last error."""
-        word = State(state)
+        word, detail = State(state), self._clean(detail)
         self._detail = detail
         if word is State.SERVING and self._remark:
             detail = f"{detail}; {self._remark}"
@@ -95,7 +99,7 @@ class StatusWriter:
 
     def remark(self, text: str) -> None:
         """Something the owner should know while the worker serves; ``""`` takes it back."""
-        self._remark = text
+        self._remark = self._clean(text)
         if self._file.state is State.SERVING:
             self.state(State.SERVING, self._detail)
 
@@ -104,13 +108,13 @@ class StatusWriter:
     ) -> None:
         """What became known of this worker."""
         known = {"adapter": adapter, "agent": agent, "repo": repo}
-        given = {name: value for name, value in known.items() if value is not None}
+        given = {name: self._clean(text) for name, text in known.items() if text is not None}
         self._file = msgspec.structs.replace(self._file, **given)
         self._beat()
 
     def error(self, message: str) -> None:
         """Something went wrong that a supervisor should read; the state stays."""
-        self._remember(message)
+        self._remember(self._clean(message))
         self._beat()
 
     def relay(self, snapshot: object) -> None:

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 import trio
 
+from agentconnect.core.redaction import redact
 from agentconnect.core.status import RelayBlock, State, judge
 from agentconnect.status.writer import StatusWriter
 
@@ -130,6 +131,23 @@ async def test_last_error_is_kept(tmp_path: Path) -> None:
     await writer.flush()
     assert read(path)["last_error"] == {"at": 100.0, "message": "no token"}
     assert (read(path)["state"], read(path)["detail"]) == ("stopped", "terminated")
+
+
+async def test_no_secret_is_told(tmp_path: Path) -> None:
+    """A token, a URL with a password and what the worker knows as secret are in no sentence."""
+    path = tmp_path / "status.json"
+    writer = StatusWriter(path, 15.0, clean=lambda text: redact(text, ["my-own-secret"]))
+    told = "https://u:hunter22@h and https://gw.example/relay|abcdefgh12 and my-own-secret"
+    writer.error(told)
+    writer.remark(told)
+    writer.facts(agent=told, repo=told)
+    writer.state(State.SERVING, told)
+    await writer.flush()
+    writer.state(State.ERROR, told)
+    await writer.flush()
+    for secret in ("hunter22", "abcdefgh12", "my-own-secret"):
+        assert secret not in path.read_text()
+    assert "https://gw.example/relay" in read(path)["detail"]
 
 
 async def test_unwritable_file_is_complained_about_once(
