@@ -155,6 +155,9 @@ class Outbox:
             log.warning(
                 "task %s: the relay no longer knew it, the answer went nowhere", owed.task_id
             )
+        else:
+            facts = {"event": "posted", "task": owed.task_id}
+            log.info("task %s: the relay has its answer", owed.task_id, extra={"facts": facts})
         known = self._journal.entry(owed.task_id)
         if not owed.echo or (known is not None and known.undelivered and not undelivered):
             self._journal.retire(owed.task_id, undelivered=undelivered)

@@ -24,7 +24,7 @@ class _Line(logging.Formatter):
         self._secrets = secrets
 
     def text_of(self, record: logging.LogRecord) -> str:
-        text = record.getMessage()
+        text = one_line(record.getMessage())
         if record.exc_info:
             text += "\n" + self.formatException(record.exc_info)
         return self.clean(text)
@@ -65,6 +65,13 @@ class _Json(_Line):
 class _Stderr(logging.StreamHandler[TextIO]):
     def handleError(self, record: logging.LogRecord) -> None:
         """A line that cannot be written is lost: the library would show it raw, as a traceback."""
+
+
+def one_line(text: str) -> str:
+    """What a terminal or a reader of lines would obey is shown escaped."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def clean(text: str) -> str:

@@ -92,6 +92,10 @@ class StatusWriter:
         self._detail = detail
         if word is State.SERVING and self._remark:
             detail = f"{detail}; {self._remark}"
+        if word is not self._file.state:
+            facts = {"event": "state", "state": word.value, "detail": detail}
+            level = logging.ERROR if word is State.ERROR else logging.INFO
+            log.log(level, "state=%s: %s", word.value, detail or "-", extra={"facts": facts})
         self._file = msgspec.structs.replace(self._file, state=word, detail=detail)
         if word is State.ERROR:
             self._remember(detail)
@@ -126,7 +130,11 @@ class StatusWriter:
             return
         if block != self._file.relay:
             known, self._file = self._file, msgspec.structs.replace(self._file, relay=block)
-            self._changed(urgent=getattr(known.relay, "state", "") != getattr(block, "state", ""))
+            was, now = getattr(known.relay, "state", ""), getattr(block, "state", "")
+            if was != now:
+                facts = {"event": "relay", "relay": now, "was": was}
+                log.info("relay=%s", now, extra={"facts": facts})
+            self._changed(urgent=was != now)
 
     def _remember(self, message: str) -> None:
         last = LastError(at=self._wall_now(), message=message)

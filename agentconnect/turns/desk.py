@@ -18,7 +18,7 @@ from agentconnect.core.turns.queueing import Queue
 from agentconnect.turns.ports import ResultPort, RoomPort, TaskRecord
 from agentconnect.turns.reporter import Reporter
 from agentconnect.turns.session import Session, announce
-from agentconnect.turns.turn import STOP_WINDOW_S, Ports, Ticket, TurnSettings
+from agentconnect.turns.turn import STOP_WINDOW_S, Ports, Ticket, TurnSettings, tier_name
 
 log = logging.getLogger("agentconnect.turns")
 
@@ -70,13 +70,16 @@ class Desk:
             log.info("task=%s not taken: %s", task.id, "stopping" if self._stopping else "known")
             return
         if not task.body.strip() and not task.attachments:
+            log.info("task=%s room=%s rejected: nothing in it", task.id, task.room_id)
             self._aside(self._reject, task, "EMPTY_TASK")
             return
         admitted = self._admit(task)
         key = session_key_of(task, admitted.tier, collaborator=admitted.collaborator)
         ticket = Ticket(task, key, admitted.tier, trio.current_time())
         self._idle = trio.Event() if self._idle.is_set() else self._idle
-        if ahead := self._queue.arrive(key, ticket):
+        ahead = self._queue.arrive(key, ticket)
+        _log_taken(ticket, ahead)
+        if ahead:
             self._announce(ticket, ahead)
         if key not in self._sessions:
             session = Session(
@@ -153,3 +156,15 @@ class Desk:
             await self._idle.wait()
         for scope in (*self._asides, *(reporter.scope for reporter in self._reporters)):
             scope.cancel()
+
+
+def _log_taken(ticket: Ticket, ahead: int) -> None:
+    facts = {
+        "task": ticket.id,
+        "room": ticket.task.room_id,
+        "tier": tier_name(ticket),
+        "ahead": ahead,
+        "files": len(ticket.task.attachments),
+    }
+    text = " ".join(f"{name}={value}" for name, value in facts.items())
+    log.info("taken %s", text, extra={"facts": {"event": "taken", **facts}})

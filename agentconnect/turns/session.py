@@ -14,7 +14,7 @@ from agentconnect.core.task import SessionKey
 from agentconnect.core.turns import wording
 from agentconnect.core.turns.queueing import Queue
 from agentconnect.turns.reporter import Reporter, post_key
-from agentconnect.turns.turn import Ports, Ticket, Turn, guard_of
+from agentconnect.turns.turn import Ports, Ticket, Turn, guard_of, tier_name
 
 log = logging.getLogger("agentconnect.turns")
 
@@ -87,14 +87,14 @@ class Session:
         facts = {
             "task": ticket.id,
             "room": ticket.task.room_id,
-            "tier": "team" if ticket.key.collaborator else ticket.tier.value,
+            "tier": tier_name(ticket),
             "adapter": self._ports.adapter.name,
             "waited_s": round(max(trio.current_time() - ticket.arrived - seconds, 0.0), 3),
             "seconds": round(seconds, 3),
             "reason": how,
         }
         text = " ".join(f"{name}={value}" for name, value in facts.items())
-        log.info("%s", text, extra={"facts": facts})
+        log.info("%s", text, extra={"facts": {"event": "turn", **facts}})
 
 
 async def announce(ticket: Ticket, ahead: int, after: trio.Event | None, ports: Ports) -> None:

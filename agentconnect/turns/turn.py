@@ -86,6 +86,11 @@ class Ticket:
         return self.task.id
 
 
+def tier_name(ticket: Ticket) -> str:
+    """The tier as the log calls it."""
+    return "team" if ticket.key.collaborator else ticket.tier.value
+
+
 def guard_of(ticket: Ticket, ports: Ports) -> ResultGuard | None:
     """The guard over what leaves this turn: a collaborator's, while its room filters (§20.5).
 

@@ -57,3 +57,31 @@ def test_a_secret_is_cut_out_of_messages_and_tracebacks(
     assert SECRET not in err
     assert token not in err
     assert "broke" in err
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_what_others_chose_stays_on_its_line(form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """An id with a line end forges no second line, and an escape reaches no terminal."""
+    logs.configure(form)
+    logging.getLogger("agentconnect.turns").info("room=%s", "!r:x\n2026 info: forged \x1b[2J\u2028")
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert "\x1b" not in err
+    assert "\u2028" not in err or form == "json"
+
+
+def test_a_line_that_cannot_be_made_shows_nothing_of_its_arguments(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The library would print a traceback with them."""
+    logs.configure("text")
+    logging.getLogger("agentconnect.turns").info("%d", SECRET)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_sentence_is_cleaned_as_a_line_of_the_log_is() -> None:
+    """Before the log is set up the table of shapes still counts."""
+    told = f"{SECRET} https://u:hunter22@h"
+    assert "hunter22" not in logs.clean(told)
+    logs.configure("text", lambda: (SECRET,))
+    assert SECRET not in logs.clean(told)

@@ -1,6 +1,7 @@
 """The status file as it is written, on a real disk and a real clock (worker.md §15)."""
 
 import json
+import logging
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -131,6 +132,24 @@ async def test_last_error_is_kept(tmp_path: Path) -> None:
     await writer.flush()
     assert read(path)["last_error"] == {"at": 100.0, "message": "no token"}
     assert (read(path)["state"], read(path)["detail"]) == ("stopped", "terminated")
+
+
+async def test_each_change_of_state_is_a_line_of_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What happened and when can be read afterwards; a beat is no change."""
+    caplog.set_level(logging.INFO, "agentconnect")
+    writer = StatusWriter(tmp_path / "status.json", 15.0)
+    writer.relay(Snapshot(state="reconnecting"))
+    writer.relay(Snapshot())
+    writer.relay(Snapshot(last_ok_ts=7.0))
+    writer.state(State.SERVING, "adapter=acp")
+    writer.state(State.SERVING, "adapter=acp")
+    writer.facts(agent="x")
+    writer.state(State.ERROR, "fatal")
+    told = [record.getMessage() for record in caplog.records]
+    assert ["relay=reconnecting", "relay=connected"] == told[:2]
+    assert ["state=serving: adapter=acp", "state=error: fatal"] == told[2:]
 
 
 async def test_no_secret_is_told(tmp_path: Path) -> None:

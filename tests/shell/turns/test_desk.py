@@ -294,13 +294,14 @@ async def test_unrecordable_answer_goes_out_as_the_result(
     assert world.texts == {"$e1": PLACEHOLDER}
 
 
-async def test_one_log_line_per_task_without_content(
+async def test_one_log_line_per_task_and_one_per_turn_without_content(
     autojump_clock: Clock, world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Ids, room, tier, seconds, reason; never what was said."""
     caplog.set_level(logging.INFO, "agentconnect")
     await run_tasks(world, says("classified", after_s=2), task(body="classified"))
-    (line,) = [record.getMessage() for record in caplog.records if record.levelname == "INFO"]
+    taken, line = [r.getMessage() for r in caplog.records if r.levelname == "INFO"]
+    assert "taken task=t1 room=!r:x tier=owner ahead=0 files=0" == taken
     assert "task=t1 room=!r:x tier=owner adapter=acp" in line
     assert "reason=completed" in line
     assert "classified" not in caplog.text

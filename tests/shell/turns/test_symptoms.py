@@ -148,13 +148,14 @@ async def test_a_placeholder_stays_at_on_it_for_ever(autojump_clock: Clock, worl
 async def test_log_lines_say_nothing_of_a_task(
     autojump_clock: Clock, world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One line per task, with ids, room, tier, adapter, seconds, reason; no content."""
+    """One line per task and turn, with ids, room, tier, adapter, seconds, reason; no content."""
     caplog.set_level(logging.INFO, "agentconnect")
     await run_tasks(world, says("the answer", after_s=3), task(body="the question"))
-    (line,) = [record.getMessage() for record in caplog.records]
+    _, line = [record.getMessage() for record in caplog.records]
     words = ("task=t1", "room=!r:x", "tier=owner", "adapter=acp", "seconds=3", "reason=completed")
     assert [] == [word for word in words if word not in line]
-    assert "answer" not in line
+    assert "answer" not in caplog.text
+    assert "question" not in caplog.text
 
 
 @pytest.mark.parametrize("tag", ["[file: secret.txt]", "[channel: !evil:x]", "[dm-only]"])
