@@ -40,7 +40,7 @@ def prepare(repo: Path | None, env: Mapping[str, str]) -> WorkingDirectory:
             announcement = f"working directory {repo} made (AGENT_CONNECT_REPO names another)"
     resolved = repo.resolve()
     return WorkingDirectory(
-        path=resolved, announcement=announcement, warning=_guarded(resolved, env)
+        path=resolved, announcement=announcement, warning=guarded(resolved, env)
     )
 
 
@@ -80,7 +80,7 @@ def _make(repo: Path) -> None:
         ) from error
 
 
-def _guarded(resolved: Path, env: Mapping[str, str]) -> str:
+def guarded(resolved: Path, env: Mapping[str, str]) -> str:
     """Some systems ask at the screen before a program may read these; a service waits for ever."""
     home = Path(expand_home("~", env)).resolve()
     try:

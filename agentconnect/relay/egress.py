@@ -85,6 +85,11 @@ class Egress:
     def __delattr__(self, name: str) -> None:
         raise AttributeError("the list of roots is sealed")
 
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The usable ones, resolved."""
+        return self._roots
+
     def read(self, path: str, base_dir: str = "", *, own: str = "") -> Outgoing | Refusal:
         """Judge and read one file. Never raises.
 

@@ -58,12 +58,15 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """A 2xx. ``echo`` is the ``Idempotency-Status`` header, ``mime`` the content type."""
+    """A 2xx. ``echo`` is the ``Idempotency-Status`` header, ``mime`` the content type, ``date`` the
+    relay's clock.
+    """
 
     status: int
     body: bytes
     mime: str = ""
     echo: str = ""
+    date: str = ""
     whole: bool = True
 
     def json(self) -> object:
@@ -253,6 +256,7 @@ async def _read(response: httpx.Response, call: Call, url: str) -> Answer:
             whole=whole,
             mime=headers.get(b"content-type", b"").decode("latin-1"),
             echo=headers.get(b"idempotency-status", b"").decode("latin-1"),
+            date=headers.get(b"date", b"").decode("latin-1"),
         )
     raise _refusal(response, body.decode("utf-8", "replace"), _where(call, url))
 

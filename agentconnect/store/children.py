@@ -101,6 +101,15 @@ class ChildrenFile:
             log.warning("%s cannot be written: %s", self._path.name, error.strerror or error)
 
 
+def problem(data: bytes) -> str:
+    """Why these bytes are no record of processes; "" where they are. For ``doctor``."""
+    try:
+        msgspec.json.decode(data, type=_File)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        return str(error)
+    return ""
+
+
 def start_ticks(pid: int) -> int | None:
     """The kernel's start time of a process; None where there is none or no ``/proc``."""
     return _stat(pid, _STARTTIME_FIELD)

@@ -204,6 +204,25 @@ def connect(path: Path, schema: Schema) -> sqlite3.Connection:
         raise StoreUnreadableError(f"{path} cannot be used: {_sentence(error)}") from error
 
 
+def open_existing(path: Path, schema: Schema) -> sqlite3.Connection:
+    """Open ``path``; a missing file is not made. Blocking. Raises: StoreUnreadableError."""
+    try:
+        return _open(path, schema)
+    except (OSError, sqlite3.Error) as error:
+        raise StoreUnreadableError(f"{path} cannot be used: {_sentence(error)}") from error
+
+
+def create(path: Path, schema: Schema, fill: Callable[[sqlite3.Connection], None]) -> None:
+    """Make ``path`` with what ``fill`` puts into it, whole or not at all. Blocking.
+
+    Raises: StoreUnreadableError.
+    """
+    try:
+        _create(path, schema, fill)
+    except (OSError, sqlite3.Error) as error:
+        raise StoreUnreadableError(f"{path} cannot be made: {_sentence(error)}") from error
+
+
 def _open(path: Path, schema: Schema) -> sqlite3.Connection:
     if path.stat().st_size < HEADER_BYTES:
         raise StoreUnreadableError(f"{path} is cut short: restore it, or move it away")
@@ -214,7 +233,7 @@ def _open(path: Path, schema: Schema) -> sqlite3.Connection:
         check_same_thread=False,
     )
     try:
-        found = _check(path, connection, schema)
+        found = check(path, connection, schema)
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
         for version in range(found, schema.version):
@@ -226,8 +245,11 @@ def _open(path: Path, schema: Schema) -> sqlite3.Connection:
     return connection
 
 
-def _check(path: Path, connection: sqlite3.Connection, schema: Schema) -> int:
-    """The version found; one that cannot be brought up to ours is refused."""
+def check(path: Path, connection: sqlite3.Connection, schema: Schema) -> int:
+    """The version found; one that cannot be brought up to ours is refused.
+
+    Raises: StoreUnreadableError, sqlite3.Error.
+    """
     found = _pragma(connection, "user_version")
     ours = _pragma(connection, "application_id") == schema.application_id
     if not ours or not isinstance(found, int) or found not in {*schema.upgrades, schema.version}:
@@ -237,7 +259,9 @@ def _check(path: Path, connection: sqlite3.Connection, schema: Schema) -> int:
     return found
 
 
-def _create(path: Path, schema: Schema) -> None:
+def _create(
+    path: Path, schema: Schema, fill: Callable[[sqlite3.Connection], None] | None = None
+) -> None:
     """Build it under another name and move it in whole: no half-made file is ever seen."""
     for suffix in ("-wal", "-shm"):
         orphan = path.with_name(path.name + suffix)
@@ -251,6 +275,8 @@ def _create(path: Path, schema: Schema) -> None:
             connection.execute(f"PRAGMA application_id={schema.application_id}")
             connection.execute(f"PRAGMA user_version={schema.version}")
             connection.executescript(schema.script)
+            if fill is not None:
+                fill(connection)
         finally:
             connection.close()
         os.fsync(handle)

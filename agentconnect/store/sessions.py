@@ -136,6 +136,15 @@ class SessionStore:
             self._complained = True
 
 
+def problem(data: bytes) -> str:
+    """Why these bytes are no map of conversations; "" where they are. For ``doctor``."""
+    try:
+        _entries(data)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        return str(error)
+    return ""
+
+
 def _entries(data: bytes) -> list[Any]:
     value = msgspec.json.decode(data)
     sessions = value.get("sessions") if isinstance(value, dict) else None
