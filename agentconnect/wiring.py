@@ -150,7 +150,7 @@ async def parts(  # the start-up order is the point of this function
     if place.warning:
         log.warning("%s", place.warning)
     cwd = str(place.path)
-    adapter = registry.build(name, makers(loaded, cwd, where, children))
+    adapter = registry.build(name, makers(loaded, cwd, where, children, status.error))
     status.facts(repo=cwd)
     relay = _relay_config(loaded, where, cwd, secrets.add)
     return Parts(
@@ -190,9 +190,16 @@ def _relay_config(
 
 
 def makers(
-    loaded: config.LoadedSettings, cwd: str, where: Layout, children: ChildrenFile | None
+    loaded: config.LoadedSettings,
+    cwd: str,
+    where: Layout,
+    children: ChildrenFile | None,
+    problem: Callable[[str], None] | None = None,
 ) -> dict[str, registry.Maker]:
-    """How each adapter is made; without ``children`` nothing is written down of its processes."""
+    """How each adapter is made; without ``children`` nothing is written down of its processes.
+
+    ``problem`` hears of what the owner has to mend.
+    """
     settings = loaded.settings
 
     def program(made: Program) -> Adapter:
@@ -216,7 +223,7 @@ def makers(
         )
 
     return {
-        "acp": lambda: _acp_adapter(loaded, cwd, where, children),
+        "acp": lambda: _acp_adapter(loaded, cwd, where, children, problem),
         "cline": lambda: program(
             Cline(
                 binary=path(settings.cline_bin),
@@ -246,7 +253,11 @@ def _children(where: Layout) -> ChildrenFile:
 
 
 def _acp_adapter(
-    loaded: config.LoadedSettings, cwd: str, where: Layout, children: ChildrenFile | None
+    loaded: config.LoadedSettings,
+    cwd: str,
+    where: Layout,
+    children: ChildrenFile | None,
+    problem: Callable[[str], None] | None,
 ) -> AcpAdapter:
     settings = loaded.settings
     store = SessionStore(settings.session_store or where.sessions)
@@ -281,6 +292,7 @@ def _acp_adapter(
         children=children,
         inline_dir=where.inline,
         token=token,
+        problem=problem,
     )
 
 

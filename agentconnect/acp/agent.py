@@ -24,6 +24,8 @@ from agentconnect.core.errors import AgentConnectError, AgentError, AgentExitedE
 log = logging.getLogger("agentconnect.acp")
 
 EXIT_CODE_WAIT_S = 2.0
+CLOSE_WAIT_S = 2.0
+"""For ``session/close``: a courtesy that holds nobody up."""
 DRAIN_S = 1.0
 
 
@@ -61,6 +63,7 @@ class Agent:
         self._stop = trio.Event()
         self._gone = trio.Event()
         self._hurry = trio.CancelScope()
+        self._over = ""
 
     # --- life -----------------------------------------------------------------------------
 
@@ -133,6 +136,7 @@ class Agent:
                     task_status.started()
                     await self._stop.wait()
                     with self._hurry:
+                        await self._close_session()
                         await process.end(GENTLE)
                 finally:  # at once when it has ended; quick when somebody could not wait
                     self._stop.set()
@@ -147,11 +151,26 @@ class Agent:
             with trio.CancelScope(shield=True):
                 await process.close()
 
-    def stop(self, *, quick: bool = False) -> None:
-        """Begin the end, without waiting. Idempotent; quick even when a gentle end has begun."""
+    def stop(self, *, quick: bool = False, over: str = "") -> None:
+        """Begin the end, without waiting. Idempotent; quick even when a gentle end has begun.
+
+        ``over`` is a session that will never be continued: the agent is told, where it can be.
+        """
         if quick:
             self._hurry.cancel()
+        if not self._stop.is_set():
+            self._over = over
         self._stop.set()
+
+    async def _close_session(self) -> None:
+        if not (self._over and self.info.can_close):
+            return
+        with trio.move_on_after(CLOSE_WAIT_S):  # may end: it goes away all the same
+            try:
+                params = messages.CloseParams(session_id=self._over)
+                await self._call(messages.SESSION_CLOSE, params)
+            except AgentConnectError as error:
+                log.info("agent %d did not close a session: %s", self.pid, error)
 
     async def gone(self) -> None:
         """Wait until its process has ended and was reaped."""

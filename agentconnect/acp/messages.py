@@ -18,6 +18,7 @@ SESSION_SET_MODE = "session/set_mode"
 SESSION_SET_CONFIG_OPTION = "session/set_config_option"
 SESSION_PROMPT = "session/prompt"
 SESSION_CANCEL = "session/cancel"
+SESSION_CLOSE = "session/close"
 SESSION_UPDATE = "session/update"
 REQUEST_PERMISSION = "session/request_permission"
 CANCEL_REQUEST = "$/cancel_request"
@@ -123,6 +124,10 @@ class CancelParams(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     session_id: str
 
 
+class CloseParams(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    session_id: str
+
+
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """``outcome`` is ``selected`` or ``cancelled``."""
 
@@ -166,6 +171,7 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
     accepts: Accepts = Accepts()
     can_load: bool = False
     can_resume: bool = False
+    can_close: bool = False
     auth_methods: tuple[AuthMethod, ...] = ()
 
 
@@ -217,6 +223,7 @@ def read_agent_info(result: object) -> AgentInfo:
         ),
         can_load=capabilities.get("loadSession") is True,
         can_resume=isinstance(session.get("resume"), dict),
+        can_close=isinstance(session.get("close"), dict),
         auth_methods=tuple(
             AuthMethod(id=_text(item, "id"), name=_text(item, "name"))
             for item in _list(result, "authMethods")

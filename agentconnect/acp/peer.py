@@ -2,7 +2,8 @@
 
 Notifications are handled inline, in wire order: a slow handler stops the reading and so, by the
 pipe, the agent. An answer of the agent settles its request at its place in that order. Requests of
-the agent run in bounded tasks of their own. One frame is written at a time, whole or not at all.
+the agent run in bounded tasks of their own. One frame is written at a time; one that is not written
+whole is the last.
 """
 
 import logging
@@ -21,7 +22,11 @@ log = logging.getLogger("agentconnect.acp")
 
 READ_BYTES = 65536
 WRITE_LIMIT_S = 60.0
-"""An agent that does not take one frame in this time is not reading: the connection is dead."""
+SLOWEST_BYTES_S = 64 * 1024
+"""An agent that does not take one frame in that time, and the time that a slow uplink needs for its
+size, is not reading: the connection is dead."""
+CUT_WRITE_S = 1.0
+"""How long a frame may still take when nobody waits for it any more: half a frame is no frame."""
 MAX_HANDLED = 64
 MAX_REQUESTS = 256
 """Beyond ``MAX_HANDLED`` at once a request is refused; beyond this the connection ends."""
@@ -230,24 +235,40 @@ class Peer:
         return jsonrpc.error(request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")
 
     async def _write(self, frame: bytes, on_sent: Callable[[], None] | None = None) -> None:
-        """Write one frame whole, even when the caller is cancelled meanwhile."""
+        """Write one frame: whole, or the connection is over.
+
+        Cancellation: a frame that has begun gets ``CUT_WRITE_S`` more, so that a turn whose agent
+        has stopped reading ends in time.
+        """
         async with self._lock:
             if self._failure is not None:
                 raise self._failure
-            with trio.CancelScope(
-                shield=True, deadline=trio.current_time() + WRITE_LIMIT_S
-            ) as scope:
-                try:
-                    await self._outgoing.send_all(frame)
-                except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
-                    raise AgentExitedError("the agent no longer reads its input") from error
-            if scope.cancelled_caught:
-                self._failure = PeerError("the agent stopped reading its input")
-                with trio.CancelScope(shield=True):  # closing does not wait for the agent
-                    await self._outgoing.aclose()
-                raise self._failure
-            if on_sent is not None:
-                on_sent()
+            failure: AgentConnectError | None = None
+            limit_s = WRITE_LIMIT_S + len(frame) / SLOWEST_BYTES_S
+            scope = trio.CancelScope(shield=True, deadline=trio.current_time() + limit_s)
+            async with trio.open_nursery() as beside:
+                beside.start_soon(_hurry_when_cancelled, scope)
+                with scope:
+                    failure = await self._send(frame)
+                if scope.cancelled_caught:
+                    failure = PeerError("the agent stopped reading its input")
+                    self.fail(failure)
+                    with trio.CancelScope(shield=True):  # closing does not wait for the agent
+                        await self._outgoing.aclose()
+                elif failure is None and on_sent is not None:
+                    on_sent()
+                beside.cancel_scope.cancel()
+            if failure is not None:
+                raise failure
+
+    async def _send(self, frame: bytes) -> AgentConnectError | None:
+        try:
+            await self._outgoing.send_all(frame)
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            gone = AgentExitedError("the agent no longer reads its input")
+            gone.__cause__ = error
+            return gone
+        return None
 
     def _say_junk(self, reason: str, line: bytes) -> None:
         if self._junk_said:
@@ -258,3 +279,11 @@ class Peer:
 
 class _CancelRequest(msgspec.Struct, rename="camel"):
     request_id: msgspec.Raw
+
+
+async def _hurry_when_cancelled(scope: trio.CancelScope) -> None:
+    """Give a shielded ``scope`` little time from when whoever opened it is cancelled."""
+    try:
+        await trio.sleep_forever()
+    finally:
+        scope.deadline = min(scope.deadline, trio.current_time() + CUT_WRITE_S)

@@ -11,6 +11,7 @@ import re
 import stat
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 import msgspec
 import trio
@@ -48,8 +49,13 @@ class Attached(msgspec.Struct, frozen=True, kw_only=True):
     """What this agent takes beyond text, in words."""
 
 
-async def attach(attachments: Sequence[Attachment], accepts: Accepts, max_bytes: int) -> Attached:
-    """Read and encode what this agent takes; the rest comes back with its reason."""
+async def attach(
+    attachments: Sequence[Attachment], accepts: Accepts, max_bytes: int, *, local: bool = True
+) -> Attached:
+    """Read and encode what this agent takes; the rest comes back with its reason.
+
+    ``local`` is false for an agent on another machine: a path of ours says nothing there.
+    """
     blocks: list[ContentBlock] = []
     labels: list[str] = []
     unsent: list[Unsent] = []
@@ -58,7 +64,10 @@ async def attach(attachments: Sequence[Attachment], accepts: Accepts, max_bytes:
         refused = _refused(item, mime, accepts)
         if not refused:
             try:
-                block = await trio.to_thread.run_sync(read_attachment, item.path, mime, max_bytes)
+                uri = "" if local else _named(label)
+                block = await trio.to_thread.run_sync(
+                    read_attachment, item.path, mime, max_bytes, uri
+                )
             except _CannotRead as error:
                 refused = str(error)
             else:
@@ -90,6 +99,11 @@ def label_of(item: Attachment) -> str:
     return clean[:MAX_LABEL] or "a file"
 
 
+def _named(label: str) -> str:
+    """An address that names it and no place; the protocol wants one for each file."""
+    return f"attachment:{quote(label, errors='replace')}"
+
+
 def _accepted_words(accepts: Accepts) -> tuple[str, ...]:
     pairs = ((accepts.image, "images"), (accepts.audio, "audio"), (accepts.embedded, "other files"))
     return tuple(word for yes, word in pairs if yes)
@@ -99,14 +113,17 @@ class _CannotRead(Exception):
     """Why a file was not read."""
 
 
-def read_attachment(path: str, mime: str, max_bytes: int) -> ContentBlock:
-    """Open, judge by the descriptor, read and encode. Raises: _CannotRead."""
+def read_attachment(path: str, mime: str, max_bytes: int, uri: str = "") -> ContentBlock:
+    """Open, judge by the descriptor, read and encode; ``uri`` "" is the file's own.
+
+    Raises: _CannotRead.
+    """
     data = base64.b64encode(_read(path, max_bytes)).decode("ascii")
     if mime.startswith("image/"):
         return ImageBlock(mime_type=mime, data=data)
     if mime.startswith("audio/"):
         return AudioBlock(mime_type=mime, data=data)
-    uri = Path(path).as_uri()
+    uri = uri or Path(path).as_uri()
     return ResourceBlock(resource=BlobResource(uri=uri, mime_type=mime, blob=data))
 
 

@@ -80,8 +80,9 @@ class AcpAdapter:
         children: ChildrenFile | None = None,
         inline_dir: Path | None = None,
         token: Token | None = None,
+        problem: Callable[[str], None] | None = None,
     ) -> None:
-        """``token`` reads the bearer of a dialled agent.
+        """``token`` reads the bearer of a dialled agent; ``problem`` hears why a turn failed.
 
         Raises: SettingsError when dialling is configured and cannot be done.
         """
@@ -116,13 +117,18 @@ class AcpAdapter:
             limits=SessionLimits(turns=settings.session_turns, idle_s=settings.session_idle_s),
             inline_dir=inline_dir,
         )
-        self._shared = Shared(wall_clock=wall_clock)
+        self._shared = Shared(wall_clock=wall_clock, problem=problem or _unheard)
         self._sessions: dict[SessionKey, AcpSession] = {}
 
     @property
     def remote(self) -> bool:
         """Dropping the connection is all that can be done to it."""
         return self._door is not None
+
+    @property
+    def shares_files(self) -> bool:
+        """It runs on this machine."""
+        return self._session_settings.reach is not Reach.ELSEWHERE
 
     @property
     def _preset(self) -> Preset | None:
@@ -207,6 +213,10 @@ def _reach(dial: Endpoint | None) -> Reach:
     if dial is None:
         return Reach.CHILD
     return Reach.LOOPBACK if dial.loopback else Reach.ELSEWHERE
+
+
+def _unheard(text: str) -> None:
+    """Nobody keeps a status file."""
 
 
 async def _no_token() -> str:

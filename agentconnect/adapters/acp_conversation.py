@@ -49,6 +49,14 @@ QUIET_S = 0.25
 QUIET_CAP_S = 5.0
 """A replay may go on after the answer to ``session/load``: wait for silence (acp.md §5)."""
 MAX_IMAGE_BYTES = 24 * 1024 * 1024
+MAX_PICTURES = 10
+"""An answer brings no more files than that (worker.md §10.2), so no more are kept."""
+MAX_OFFERED = 50
+"""Files of one turn, sent or refused by name; an agent in a loop offers them without end."""
+MAX_NOTICES = 10
+"""Messages of their own that one turn may cause in the room."""
+MAX_TEXT_CHARS = 16_000_000
+"""Text of one turn; a relay takes far less of an answer."""
 
 _ACTIONS = {
     "read": Action.READ,
@@ -86,6 +94,33 @@ class _Turn:
         self.message_ids: dict[str, None] = {}
         self.own_ids: set[str | None] = set()
         self.images = 0
+        self.offered = 0
+        self.chars = 0
+        self.noticed: set[str] = set()
+
+    def notice(self, text: str) -> None:
+        """Say it in the room, once; beyond the limit only that there was more."""
+        if text in self.noticed or len(self.noticed) > MAX_NOTICES:
+            return
+        full = len(self.noticed) == MAX_NOTICES
+        self.noticed.add(text)
+        self.emit(Notice(text=wording.too_many_notices() if full else text))
+
+    def kept(self, text: str) -> str:
+        """As much of this answer text as there is still room for."""
+        left = MAX_TEXT_CHARS - self.chars
+        self.chars += len(text)
+        if len(text) > left:
+            self.notice(wording.too_much_text(MAX_TEXT_CHARS))
+        return text[: max(left, 0)]
+
+    def offer(self, path: str, name: str) -> None:
+        """One more file for the answer."""
+        self.offered += 1
+        if self.offered > MAX_OFFERED:
+            self.notice(wording.too_many_files(MAX_OFFERED))
+        else:
+            self.emit(FileOffered(path=path, name=name))
 
 
 class Conversation:
@@ -231,21 +266,23 @@ class Conversation:
             turn.message_ids[update.message_id] = None
         match block.type:
             case "text":
-                if block.text:
-                    placed = turn.blocks.chunk(block.text, update.message_id)
-                    turn.emit(MessageChunk(text=block.text, block=placed.block))
+                if text := turn.kept(block.text):
+                    placed = turn.blocks.chunk(text, update.message_id)
+                    turn.emit(MessageChunk(text=text, block=placed.block))
                     for number in placed.superseded:
                         turn.emit(BlockSuperseded(block=number))
             case "resource_link":
-                for event in _link(block, turn.blocks, local=self._local):
-                    turn.emit(event)
+                _link(block, turn, local=self._local)
             case "image":
                 await self._picture(turn, block)
             case other:
-                turn.emit(Notice(text=wording.inline_content_notice(other or "unknown")))
+                turn.notice(wording.inline_content_notice(other or "unknown"))
 
     async def _picture(self, turn: _Turn, block: Block) -> None:
         turn.images += 1
+        if turn.images > MAX_PICTURES:
+            turn.notice(wording.too_many_files(MAX_PICTURES))
+            return
         path = None
         if turn.pictures is not None:
             with trio.CancelScope(shield=True):  # bounded by the size; a half-written file is none
@@ -253,9 +290,9 @@ class Conversation:
                     save_picture, turn.pictures, turn.images, block.data
                 )
         if path is None:
-            turn.emit(Notice(text=wording.inline_content_notice(block.mime or "image")))
+            turn.notice(wording.inline_content_notice(block.mime or "image"))
         else:
-            turn.emit(FileOffered(path=path, name=Path(path).name))
+            turn.offer(path, Path(path).name)
 
     # --- permission -------------------------------------------------------------------------
 
@@ -303,20 +340,22 @@ def _event_of(step: Step) -> Event:
     return kind(tool_id=step.tool_id, title=step.title, action=action)
 
 
-def _link(block: Block, blocks: Blocks, *, local: bool) -> tuple[Event, ...]:
+def _link(block: Block, turn: _Turn, *, local: bool) -> None:
     """A link becomes a file to send, text, or a word that it cannot be sent (worker.md §10.3)."""
     try:
         parts = urlsplit(block.uri)
         path = unquote(parts.path, errors="strict")
     except ValueError:
-        return (Notice(text=wording.link_notice(block.name, block.uri)),)
+        turn.notice(wording.link_notice(block.name, block.uri))
+        return
     scheme = parts.scheme.lower()
     if local and scheme == "file" and parts.netloc.lower() in ("", "localhost") and path:
-        return (FileOffered(path=path, name=block.name),)
-    if scheme in ("http", "https"):
-        text = wording.link_text(block.name, block.uri)
-        return (MessageChunk(text=text, block=blocks.alone()),)
-    return (Notice(text=wording.link_notice(block.name, block.uri)),)
+        turn.offer(path, block.name)
+    elif scheme in ("http", "https"):
+        if text := turn.kept(wording.link_text(block.name, block.uri)):
+            turn.emit(MessageChunk(text=text, block=turn.blocks.alone()))
+    else:
+        turn.notice(wording.link_notice(block.name, block.uri))
 
 
 def save_picture(folder: Path, number: int, data: str) -> str | None:

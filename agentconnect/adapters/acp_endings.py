@@ -7,6 +7,7 @@ from agentconnect.core.errors import (
     AgentExitedError,
     PreflightError,
 )
+from agentconnect.core.redaction import redact
 from agentconnect.core.turns import wording_acp as wording
 from agentconnect.core.turns.events import Done, Reason
 
@@ -53,6 +54,18 @@ def failed(
         case _:
             note = wording.agent_error(str(error))
     return Done(reason=Reason.FAILED, note=note)
+
+
+def problem_of(error: AgentConnectError, done: Done) -> str:
+    """What the owner's status file says of it, ``""`` where it is no matter for the owner.
+
+    The end of stderr goes there and not into the room: it may hold anything (worker.md §8.8).
+    """
+    if isinstance(error, AgentExitedError) and error.stderr_tail:
+        return redact(f"{done.note} stderr: {error.stderr_tail}")
+    if isinstance(error, AgentExitedError | PreflightError) or is_auth(error):
+        return done.note
+    return ""
 
 
 def is_auth(error: AgentConnectError) -> bool:

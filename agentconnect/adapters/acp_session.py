@@ -47,6 +47,8 @@ class Shared(msgspec.Struct, kw_only=True):
     """What the conversations of one run tell each other."""
 
     wall_clock: Callable[[], float]
+    problem: Callable[[str], None]
+    """Tells the owner, not the room, what a turn failed of."""
     resume_broken: bool = False
     load_missing_said: set[SessionKey] = msgspec.field(default_factory=set)
 
@@ -141,7 +143,7 @@ class AcpSession:
 
     async def retire(self) -> None:
         """The conversation is over for good: forget it and end its process."""
-        self._let_go()
+        self._let_go(over=True)
         if self._store is not None:
             await self._store.forget(self.key)
 
@@ -155,7 +157,7 @@ class AcpSession:
             agent.stop(quick=True)
             self._ending, self._agent = agent, None
         elif self._store is None:
-            self._let_go()
+            self._let_go(over=True)
         elif agent.usable:
             self._pool.park(agent)
         else:
@@ -196,19 +198,25 @@ class AcpSession:
         if endings.is_auth(error) or endings.lost_session(error) or isinstance(error, PeerError):
             self._let_go()
         resumable = stored or (self._store is not None and self._store.get(self.key) is not None)
-        return endings.failed(
+        done = endings.failed(
             error,
             resumable=resumable,
             login=self._settings.login,
             offered=offered,
             dialled=self._settings.reach is not Reach.CHILD,
         )
+        if problem := endings.problem_of(error, done):
+            self._shared.problem(problem)
+        return done
 
     async def _prompt(
         self, agent: Agent, conversation: Conversation, ctx: TurnContext, emit: Emit
     ) -> Done:
         files = await attach(
-            ctx.task.attachments, agent.info.accepts, self._settings.attachment_max_bytes
+            ctx.task.attachments,
+            agent.info.accepts,
+            self._settings.attachment_max_bytes,
+            local=self._settings.reach is not Reach.ELSEWHERE,
         )
         if files.unsent and not self._unsent_said:
             self._unsent_said = True
@@ -367,10 +375,11 @@ class AcpSession:
                 raise
             log.warning("the mode %s was refused: %s", wanted, detail_of(error))
 
-    def _let_go(self) -> None:
-        """Its process has no more to do here."""
+    def _let_go(self, *, over: bool = False) -> None:
+        """Its process has no more to do here; ``over``: nor will the conversation be continued."""
         if self._agent is not None:
             self._pool.unpark(self._agent)
-            self._agent.stop()
+            known = self._conversation.session_id if self._conversation is not None else ""
+            self._agent.stop(over=known if over else "")
         self._agent = None
         self._conversation = None

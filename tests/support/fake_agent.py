@@ -12,7 +12,9 @@ after the load response), ``load_error`` [code, message], ``load_empty``, ``new_
 ``session/new``), ``extra`` (members of each prompt's result), ``load_says`` (text amid a replay),
 ``eof_delay`` (seconds), ``eof_proof`` (a file it makes then), ``init_stderr`` (bytes),
 ``new_delay`` (seconds), ``ignore_eof``, ``ignore_term``, ``crash_on`` (a method), ``crash_unless``
-(a file is there), ``exit`` (a code, at once), ``log`` (a file for everything received).
+(a file is there), ``exit`` (a code, at once), ``log`` (a file for everything received),
+``close`` (boolean: offers ``session/close``), ``stops_reading`` (a file it makes when the first
+prompt begins to come, and reads no more).
 """
 
 import base64
@@ -200,6 +202,7 @@ class Agent:
                 "session/new": self.new,
                 "session/load": self.load,
                 "session/resume": self.resume,
+                "session/close": self.close,
                 "session/set_mode": self.set_mode,
                 "session/set_config_option": self.set_config_option,
                 "session/prompt": self.prompt,
@@ -237,8 +240,9 @@ class Agent:
             "loadSession": OPTIONS.get("load", True),
             "promptCapabilities": OPTIONS.get("prompt", {"image": True}),
         }
-        if OPTIONS.get("resume"):
-            capabilities["sessionCapabilities"] = {"resume": {}}
+        offered = [name for name in ("resume", "close") if OPTIONS.get(name)]
+        if offered:
+            capabilities["sessionCapabilities"] = {name: {} for name in offered}
         return {
             "result": {
                 "protocolVersion": OPTIONS.get("version", 1),
@@ -276,7 +280,18 @@ class Agent:
         self.remember(None)
         update = {"sessionUpdate": "available_commands_update", "availableCommands": []}
         self.update(update | {"_meta": "x" * OPTIONS.get("big_new", 0)})
+        if proof := OPTIONS.get("stops_reading"):
+            self.after.append(lambda: self.stop_reading(proof))
         return {"result": {"sessionId": self.session, **self.opened()}}
+
+    def stop_reading(self, proof: str) -> None:
+        select.select([0], [], [])
+        Path(proof).touch()
+        while True:
+            time.sleep(60)
+
+    def close(self, params: Json) -> Json:
+        return {"result": {}}
 
     def load(self, params: Json) -> Json:
         if error := OPTIONS.get("load_error"):

@@ -24,6 +24,8 @@ PATH_KEYS = frozenset(
 """Members of ``rawInput`` that name a file (worker.md §8.7)."""
 
 _COMMAND_KEYS = ("command", "cmd", "argv")
+MAX_TITLE_CHARS = 1000
+"""No more of a title is ever shown; some agents put a whole file into it."""
 _KINDS = frozenset(
     ("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode")
 )
@@ -182,21 +184,20 @@ def read_tool_call(value: object) -> ToolPatch:
     """A tool call or an update of one; malformed parts are skipped."""
     if not isinstance(value, dict):
         return ToolPatch()
-    raw_input = value.get("rawInput")
-    top, nested = _raw_paths(raw_input)
+    top, nested, command = _raw_facts(value.get("rawInput"))
     known_raw = "rawInput" in value
     kind = _text(value, "kind")
     return ToolPatch(
         tool_id=_text(value, "toolCallId"),
         begins=_text(value, "sessionUpdate") == "tool_call" or None,
-        title=_text(value, "title") or None,
+        title=_text(value, "title")[:MAX_TITLE_CHARS] or None,
         kind=(kind if kind in _KINDS else "other") if kind else None,
         status=_text(value, "status") or None,
         locations=_members(value.get("locations"), "path"),
         diffs=_members(value.get("content"), "path", of_type="diff"),
         raw_top=top if known_raw else None,
         raw_nested=nested if known_raw else None,
-        has_command=_has_command(raw_input) if known_raw else None,
+        has_command=command if known_raw else None,
     )
 
 
@@ -226,22 +227,35 @@ def _members(items: object, key: str, of_type: str = "") -> tuple[str, ...] | No
     )
 
 
-def _has_command(raw_input: object) -> bool:
-    return isinstance(raw_input, dict) and any(raw_input.get(key) for key in _COMMAND_KEYS)
+def _raw_facts(raw_input: object) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
+    """Listed members at the top, in object order; those further in; is there a command anywhere.
 
-
-def _raw_paths(raw_input: object) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Listed members at the top, in object order, and those further in (no recursion)."""
-    if not isinstance(raw_input, dict):
-        return (), ()
-    top = tuple(v for k, v in raw_input.items() if k in PATH_KEYS and isinstance(v, str))
+    Without recursion. Some agents hand their arguments over as JSON text.
+    """
+    raw_input = _structured(raw_input)
+    top: tuple[str, ...] = ()
     nested: list[str] = []
-    queue: deque[object] = deque(raw_input.values())
+    command = False
+    queue: deque[object] = deque([raw_input])
     while queue:
         item = queue.popleft()
         if isinstance(item, list):
             queue.extend(item)
         elif isinstance(item, dict):
-            nested.extend(v for k, v in item.items() if k in PATH_KEYS and isinstance(v, str))
+            paths = tuple(v for k, v in item.items() if k in PATH_KEYS and isinstance(v, str))
+            if item is raw_input:
+                top = paths
+            else:
+                nested.extend(paths)
+            command = command or any(item.get(key) for key in _COMMAND_KEYS)
             queue.extend(item.values())
-    return top, tuple(nested)
+    return top, tuple(nested), command
+
+
+def _structured(raw_input: object) -> object:
+    if isinstance(raw_input, str) and raw_input.lstrip()[:1] in ("{", "["):
+        try:
+            return _plain.decode(raw_input)
+        except BAD_LINE:
+            return raw_input
+    return raw_input

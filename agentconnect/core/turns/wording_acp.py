@@ -76,6 +76,21 @@ def inline_content_notice(kind: str) -> str:
     return f"The agent produced inline content ({quoted(kind, 60)}) that cannot be posted here."
 
 
+def too_many_notices() -> str:
+    """The agent produced more that cannot be posted than a room should read of."""
+    return "The agent produced more of what cannot be posted here; it is not listed one by one."
+
+
+def too_many_files(limit: int) -> str:
+    """The agent offered more files than one answer can bring."""
+    return f"The agent offered more than {limit} files; the rest is left out."
+
+
+def too_much_text(limit: int) -> str:
+    """The agent went on and on."""
+    return f"The agent's answer is longer than {limit:,} characters; the rest is left out."
+
+
 def link_notice(name: str, uri: str) -> str:
     """A link of a kind that is neither a local file nor on the web."""
     shown = quoted(name, 120) or "a link"
@@ -105,7 +120,9 @@ def stopped_early(reason: str) -> str:
 
 def agent_died(code: int | None, *, resumable: bool) -> str:
     """The process ended under a running turn; its stderr stays in the log."""
-    how = "ended" if code is None else f"ended with exit code {code}"
+    how = "ended"
+    if code is not None:
+        how = f"ended with exit code {code}" if code >= 0 else f"was ended by signal {-code}"
     tail = " Your next message will try to continue this conversation." if resumable else ""
     return f"(The agent's process {how} during this turn.{tail})"
 

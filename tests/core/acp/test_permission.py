@@ -1,5 +1,6 @@
 """The permission policy, beyond the shared cases."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,6 +49,25 @@ def test_a_command_is_a_command_where_the_kind_does_not_say() -> None:
     raw = {"rawInput": {"command": ["rm", "-rf", "/"], "cwd": "a"}}
     assert Verdict.UNLOCATABLE is verdict(read_tool_call(raw))
     assert Verdict.UNLOCATABLE is verdict(read_tool_call(raw | {"kind": "something new"}))
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        ([{"path": "x"}], Verdict.OUTSIDE),
+        ({"edits": [{"path": "x"}]}, Verdict.OUTSIDE),
+        ('{"path": "x"}', Verdict.OUTSIDE),
+        ([{"command": "rm"}], Verdict.UNLOCATABLE),
+        ({"input": {"cmd": "rm"}}, Verdict.UNLOCATABLE),
+        ('{"argv": ["rm"]}', Verdict.UNLOCATABLE),
+        ("{not JSON", Verdict.UNDER_ROOT),
+        ({"input": {"command": ""}}, Verdict.UNDER_ROOT),
+    ],
+)
+def test_an_input_of_any_shape_is_looked_through(raw: object, expected: Verdict) -> None:
+    """Beside an inside location: arrays, nested arguments, arguments as JSON text."""
+    call = {"kind": "other", "locations": [{"path": "a"}], "rawInput": raw}
+    assert expected is verdict(read_tool_call(call))
 
 
 def test_the_owner_can_allow_commands_but_not_outside_targets() -> None:

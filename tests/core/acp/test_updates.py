@@ -94,6 +94,13 @@ def test_a_wrong_field_costs_only_that_field() -> None:
     assert "kept" == update.block.text
 
 
+def test_a_title_of_a_whole_file_is_cut() -> None:
+    """Some agents put the command with its whole input there; it is shown in one line."""
+    update = read({"sessionUpdate": "tool_call", "toolCallId": "t", "title": "x" * 5_000_000})
+    assert isinstance(update, ToolPatch)
+    assert 1000 == len(update.title or "")
+
+
 def test_a_chunk_with_half_an_emoji_keeps_its_text() -> None:
     """The other half is the next chunk's loss as well."""
     raw = msgspec.Raw(

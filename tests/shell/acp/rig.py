@@ -80,6 +80,7 @@ class Rig:
         self.store = SessionStore(self.state / "sessions.json")
         self.store.load(wall_now=time.time(), prune=True)
         self.children = ChildrenFile(self.state / "children.json")
+        self.problems: list[str] = []
         given: dict[str, Any] = {
             "cwd": str(self.work),
             "command": fake_command(options),
@@ -92,6 +93,7 @@ class Rig:
             wall_clock=lambda: self.now(),
             children=self.children,
             inline_dir=self.state / "inline",
+            problem=self.problems.append,
         )
 
     def context(

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -60,6 +61,42 @@ async def test_a_conversation_that_cannot_be_reopened_is_announced(
         assert [] == (await rig.turn("#say three")).notices
 
 
+async def test_resuming_is_tried_first_and_not_again_where_it_lies(tmp_path: Path) -> None:
+    """It replays nothing; an agent that has it in words only is asked once in a run."""
+    log = tmp_path / "log"
+    asked = {}
+    for how in (True, "broken"):
+        folder = tmp_path / str(how)
+        folder.mkdir()
+        options = {"resume": how, "log": str(log)}
+        for _ in range(2):
+            log.unlink(missing_ok=True)
+            async with running(folder, options, keepalive_s=0.0) as rig:
+                await rig.turn("#say one")
+                await rig.turn("#say two")
+        methods = [json.loads(line)["method"] for line in log.read_text().splitlines()]
+        asked[how] = [m for m in methods if m in ("session/resume", "session/load")]
+    assert {
+        True: ["session/resume", "session/resume"],
+        "broken": ["session/resume", "session/load", "session/load"],
+    } == asked
+
+
+async def test_silence_counts_from_the_end_of_a_turn(tmp_path: Path) -> None:
+    """A turn that ran for long has not used up the time of the next message."""
+    async with running(tmp_path, session_idle_s=3600.0) as rig:
+        start = rig.now()
+
+        async def an_hour_passes(session: AcpSession, events: list[Event]) -> None:
+            await until(lambda: events)
+            rig.now = lambda: start + 4000
+            await session.interrupt()
+
+        await rig.turn("#hang", during=an_hour_passes)
+        rig.now = lambda: start + 5000
+        assert [] == (await rig.turn("#say on")).notices
+
+
 async def test_an_agent_that_dies_while_loading_keeps_the_record(tmp_path: Path) -> None:
     """That is a failed turn, not a lost conversation."""
     async with running(tmp_path) as rig:
@@ -70,6 +107,49 @@ async def test_an_agent_that_dies_while_loading_keeps_the_record(tmp_path: Path)
         assert "exit code 9" in outcome.done.note
     async with running(tmp_path) as rig:
         assert 2 == number_in((await rig.turn("#history")).answer, "turns")
+
+
+async def test_a_missing_login_while_loading_keeps_the_record(tmp_path: Path) -> None:
+    """Nothing is lost by it, so nothing is announced as lost."""
+    async with running(tmp_path) as rig:
+        await rig.turn("#say one")
+    async with running(tmp_path, {"load_error": [-32000, "Authentication required"]}) as rig:
+        outcome = await rig.turn("#say two")
+        assert Reason.FAILED is outcome.done.reason
+        assert "not logged in" in outcome.done.note
+        assert [] == outcome.notices
+    async with running(tmp_path) as rig:
+        assert 2 == number_in((await rig.turn("#history")).answer, "turns")
+
+
+@pytest.mark.parametrize(
+    ("settings", "closed"),
+    [({"session_turns": 1}, 1), ({"session_memory": False}, 2), ({}, 0)],
+    ids=["retired", "without memory", "goes on"],
+)
+async def test_a_conversation_that_is_over_is_closed(
+    settings: dict[str, Any], closed: int, tmp_path: Path
+) -> None:
+    """Where the agent offers ``session/close``; never one that may be continued."""
+    log = tmp_path / "log"
+    async with running(tmp_path, {"close": True, "log": str(log)}, **settings) as rig:
+        pids = [number_in((await rig.turn("#pid")).answer, "pid") for _ in range(2)]
+        await until(lambda: not any(map(alive, pids[:closed])))
+    asked = [json.loads(line) for line in log.read_text().splitlines()]
+    prompted, closings = (
+        [each["params"]["sessionId"] for each in asked if each["method"] == method]
+        for method in ("session/prompt", "session/close")
+    )
+    assert prompted[:closed] == closings
+
+
+async def test_one_that_does_not_offer_it_is_not_asked_to_close(tmp_path: Path) -> None:
+    """It ends all the same."""
+    log = tmp_path / "log"
+    async with running(tmp_path, {"log": str(log)}, session_memory=False) as rig:
+        pid = number_in((await rig.turn("#pid")).answer, "pid")
+        await until(lambda: not alive(pid))
+    assert "session/close" not in log.read_text()
 
 
 async def test_the_record_is_written_before_the_prompt(tmp_path: Path) -> None:

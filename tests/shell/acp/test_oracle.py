@@ -36,6 +36,7 @@ SENT = {
     "SetSessionModeRequest": messages.SetModeParams(session_id="s", mode_id="ask"),
     "PromptRequest": messages.PromptParams(session_id="s", prompt=BLOCKS),
     "CancelNotification": messages.CancelParams(session_id="s"),
+    "CloseSessionRequest": messages.CloseParams(session_id="s"),
     "RequestPermissionResponse": messages.selected("yes"),
 }
 
@@ -79,6 +80,7 @@ def test_method_names_and_version_are_the_protocols() -> None:
         messages.SESSION_SET_CONFIG_OPTION,
         messages.SESSION_PROMPT,
         messages.SESSION_CANCEL,
+        messages.SESSION_CLOSE,
     }
     assert ours <= set(meta.AGENT_METHODS.values())
     theirs = {messages.SESSION_UPDATE, messages.REQUEST_PERMISSION}

@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -243,13 +244,58 @@ async def test_the_end_fails_every_open_call(autojump_clock: object) -> None:
         assert wire.peer.broken
 
 
-async def test_an_agent_that_does_not_read_is_given_up(autojump_clock: object) -> None:
-    """A frame is written whole or the connection is dead; a cancel does not cut it."""
+@pytest.mark.parametrize(("size", "seconds"), [(0, 60), (6_553_600, 160)])
+async def test_an_agent_that_does_not_read_is_given_up(
+    size: int, seconds: int, autojump_clock: object
+) -> None:
+    """After a minute and what a slow uplink needs for the frame; every open call ends then."""
     ours, theirs = trio.testing.lockstep_stream_pair()
     peer = Peer(ours, ours, Recorder())
-    with trio.move_on_after(1) as cancelled:
-        with pytest.raises(PeerError, match="stopped reading"):
-            await peer.request("m", PARAMS)
-    assert not cancelled.cancelled_caught
+    results: list[object] = []
+    began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        for _ in range(2):
+            params = CancelParams(session_id="s" * size)
+            nursery.start_soon(catch, partial(peer.request, "m", params), results)
+    assert ["the agent stopped reading its input"] * 2 == [str(error) for error in results]
+    assert seconds == int(trio.current_time() - began)
     assert peer.broken
+    await theirs.aclose()
+
+
+async def test_a_frame_that_nobody_waits_for_is_soon_given_up(autojump_clock: object) -> None:
+    """A cancel does not cut it at once, but it costs a second and not a minute."""
+    ours, theirs = trio.testing.lockstep_stream_pair()
+    peer = Peer(ours, ours, Recorder())
+    began = trio.current_time()
+    with trio.move_on_after(5) as cancelled:
+        await peer.request("m", PARAMS)
+    assert cancelled.cancelled_caught
+    assert 6 == int(trio.current_time() - began)
+    assert peer.broken
+    await theirs.aclose()
+
+
+async def test_a_cancel_leaves_a_frame_whole(autojump_clock: object) -> None:
+    """The agent that reads at last finds all of it, and the connection goes on."""
+    ours, theirs = trio.testing.lockstep_stream_pair()
+    peer = Peer(ours, ours, Recorder())
+    sent: list[str] = []
+    read = bytearray()
+
+    async def reader() -> None:
+        await trio.sleep(5.5)
+        while not read.endswith(b"\n"):
+            read.extend(await theirs.receive_some())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(reader)
+        with trio.move_on_after(5):
+            await peer.request("m", PARAMS, on_sent=lambda: sent.append("sent"))
+    assert {"jsonrpc": "2.0", "id": 1, "method": "m", "params": {"sessionId": "s"}} == json.loads(
+        read
+    )
+    assert ["sent"] == sent
+    assert not peer.broken
+    await ours.aclose()
     await theirs.aclose()

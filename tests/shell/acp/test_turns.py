@@ -1,6 +1,7 @@
 """Turns of the ACP adapter against a real child process."""
 
 import base64
+import json
 import os
 import signal
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from agentconnect.adapters import acp_conversation
 from agentconnect.adapters.acp_session import AcpSession
 from agentconnect.core.task import Attachment
 from agentconnect.core.turns.events import (
@@ -158,6 +160,58 @@ async def test_files_an_agent_offers(tmp_path: Path) -> None:
     assert 3 == len(outcome.notices)
 
 
+def offering(count: int, block: str) -> str:
+    """A script with so many chunks of one kind, numbered."""
+    update = {"sessionUpdate": "agent_message_chunk", "content": json.loads(block)}
+    line = json.dumps(update)
+    return "\n".join("#update " + line.replace("NUMBER", str(n)) for n in range(count))
+
+
+async def test_what_cannot_be_posted_is_said_once(tmp_path: Path) -> None:
+    """An agent in a loop does not fill the room with messages."""
+    audio = '{"type": "audio", "mimeType": "audio/wav", "data": ""}'
+    foreign = '{"type": "resource_link", "uri": "ftp://a/NUMBER", "name": "f"}'
+    async with running(tmp_path) as rig:
+        same = await rig.turn(offering(40, audio))
+        many = await rig.turn(offering(40, foreign))
+    assert 1 == len(same.notices)
+    assert 11 == len(many.notices)
+    assert "ftp://a/9" in many.notices[9]
+    assert "not listed one by one" in many.notices[10]
+
+
+async def test_an_agent_in_a_loop_of_files_is_bounded(tmp_path: Path) -> None:
+    """Ten pictures are kept, fifty files are named; the rest is one sentence."""
+    png = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(16)).decode()
+    picture = json.dumps({"type": "image", "mimeType": "image/png", "data": png})
+    link = '{"type": "resource_link", "uri": "file:///a/NUMBER", "name": "f"}'
+    async with running(tmp_path) as rig:
+        pictures = await rig.turn(offering(12, picture))
+        links = await rig.turn(offering(60, link))
+        kept = list((rig.state / "inline" / "t1").iterdir())
+    assert 10 == len(kept)
+    assert [10, 50] == [
+        sum(isinstance(event, FileOffered) for event in outcome.events)
+        for outcome in (pictures, links)
+    ]
+    assert ["more than 10 files", "more than 50 files"] == [
+        outcome.notices[0][18:36] for outcome in (pictures, links)
+    ]
+
+
+async def test_an_answer_without_end_is_cut_aloud(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What came first stays; the room is told that there was more."""
+    monkeypatch.setattr(acp_conversation, "MAX_TEXT_CHARS", 1000)
+    async with running(tmp_path) as rig:
+        outcome = await rig.turn("#huge 900\n#huge 900\n#link https://a b\n#huge 1")
+        after = await rig.turn("#huge 900")
+    assert (1000, 1) == (len(outcome.answer), len(outcome.notices))
+    assert "longer than 1,000 characters" in outcome.notices[0]
+    assert (900, []) == (len(after.answer), after.notices)
+
+
 async def test_a_cancel_ends_the_turn_and_keeps_the_process(tmp_path: Path) -> None:
     """``session/cancel``; the next message finds the agent warm."""
 
@@ -241,6 +295,32 @@ async def test_a_cancelled_turn_takes_its_process_along(tmp_path: Path) -> None:
             assert not alive(number_in(first.text, "pid"))
 
 
+async def test_one_that_takes_no_more_of_a_prompt_is_ended_in_time(tmp_path: Path) -> None:
+    """A picture larger than a pipe: half of it is on its way when the turn is given up."""
+    proof, picture = tmp_path / "begun", tmp_path / "p.png"
+    picture.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(2_000_000))
+    attached = Attachment(path=str(picture), name="p.png", mime="image/png", ok=True)
+    async with running(tmp_path, {"stops_reading": str(proof)}) as rig:
+        async with rig.adapter.session(ROOM) as session:
+            context = rig.context("#say never", attachments=(attached,))
+            with trio.fail_after(20):
+                async with trio.open_nursery() as turns:
+                    turns.start_soon(session.turn, context, [].append)
+                    await until(proof.exists)
+                    pid = session.pid
+                    turns.cancel_scope.cancel()
+                await session.kill()
+        assert pid
+        assert not alive(pid)
+
+
+async def test_what_the_leader_leaves_behind_is_ended(tmp_path: Path) -> None:
+    """An agent that goes when its input ends may leave a child that ignores everything."""
+    async with running(tmp_path, keepalive_s=0.0) as rig:
+        child = number_in((await rig.turn("#child")).answer, "child")
+        await until(lambda: not alive(child))
+
+
 async def test_a_crash_costs_one_turn(tmp_path: Path) -> None:
     """Its text is kept, the code is said, stderr is not, and the conversation goes on."""
     async with running(tmp_path) as rig:
@@ -250,6 +330,9 @@ async def test_a_crash_costs_one_turn(tmp_path: Path) -> None:
         assert "exit code 7" in outcome.done.note
         assert "try to continue" in outcome.done.note
         assert "secret" not in outcome.done.note
+        (problem,) = rig.problems
+        assert "exit code 7" in problem
+        assert "secret-in-stderr about to crash" in problem
         again = await rig.turn("#history")
         assert [] == again.notices
         assert 2 == number_in(again.answer, "turns")
@@ -328,6 +411,7 @@ async def test_a_missing_login_is_advised_on(tmp_path: Path) -> None:
     """-32000 at a prompt or at the opening; the agent is started anew afterwards."""
     async with running(tmp_path, {"auth": ["browser"]}) as rig:
         outcome = await rig.turn("#error -32000 x")
+        assert [outcome.done.note] == rig.problems
     assert Reason.FAILED is outcome.done.reason
     assert "not logged in" in outcome.done.note
     assert "browser" in outcome.done.note
