@@ -59,6 +59,11 @@ class Adapter(Protocol):
         """Killing a session only drops a connection; the agent may go on (worker.md §20.1)."""
         ...
 
+    @property
+    def shares_files(self) -> bool:
+        """A path that its agent names is one of this machine (worker.md §20.1)."""
+        ...
+
     async def preflight(self) -> str:
         """Check that the agent can be started; the one-line description for log and status.
 

@@ -44,6 +44,7 @@ class OllamaAdapter:
     name = "ollama"
     serves_guests = True
     remote = False
+    shares_files = True
 
     def __init__(self, settings: OllamaSettings) -> None:
         """Raises: SettingsError when the host is no address."""

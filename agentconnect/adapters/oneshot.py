@@ -83,6 +83,7 @@ class OneShotAdapter:
     """An adapter for one :class:`Program`. Start :meth:`run` before anything else is used."""
 
     remote = False
+    shares_files = True
 
     def __init__(
         self,

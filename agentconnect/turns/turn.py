@@ -23,7 +23,7 @@ from agentconnect.core.turns.guard import ResultGuard, Scan
 from agentconnect.core.turns.moves import WINDOW_S, LadderRules
 from agentconnect.turns.deadline import CANCEL_GRACE_S, Cause, Deadline
 from agentconnect.turns.ports import ResultPort, RoomPort, TaskRecord
-from agentconnect.turns.reading import guard, read
+from agentconnect.turns.reading import disown, guard, read
 from agentconnect.turns.reporter import Reporter
 
 log = logging.getLogger("agentconnect.turns")
@@ -312,6 +312,11 @@ class Turn:
             bool(self._transcript.spoken()) if self._quiet else bool(self._transcript.answer(done))
         )
 
+    def _said(self, done: Done) -> str:
+        """The agent's answer; its file markers act only where its files are ours."""
+        said = self._transcript.answer(done)
+        return said if self._ports.adapter.shares_files else disown(said)
+
     def _checked(self, what: str, text: str) -> str:
         """A part of the ending, as far as this turn's guard lets it be shown."""
         return self._guard.text(what, text) if self._guard else text
@@ -320,7 +325,7 @@ class Turn:
         if self._stored:
             return _stored_ending(self._stored)
         done = self._known()
-        said = guard(self._checked("The answer", self._transcript.answer(done)))
+        said = guard(self._checked("The answer", self._said(done)))
         marked = read(said)
         files = [item.path for item in self._transcript.files]
         ending = self._checked("The ending", answer.stop_text(done, quiet=self._quiet))

@@ -114,7 +114,10 @@ class _Connection:
             return {
                 "result": {
                     "protocolVersion": 1,
-                    "agentCapabilities": {"loadSession": True},
+                    "agentCapabilities": {
+                        "loadSession": True,
+                        "promptCapabilities": {"embeddedContext": True},
+                    },
                     "agentInfo": {"name": "remote", "version": "3"},
                 }
             }

@@ -6,6 +6,7 @@ body's length (★2); never raises. A *prepared* body is never parsed again.
 """
 
 import re
+from collections.abc import Callable
 from enum import StrEnum
 
 import msgspec
@@ -127,6 +128,12 @@ def guard_prepared(text: str) -> str:
     return guard_agent_skip(text) if channel is None else _in_backticks(text, channel)
 
 
+def disown_files(text: str, why: str) -> str:
+    """``text`` with the line of a refusal in place of each file marker that would act: it was
+    written where another machine's files are meant."""
+    return _without_files(text, _Masks(), lambda name: file_refusal_line(name, why))[0]
+
+
 def file_refusal_line(name: str, why: str) -> str:
     """The line that says a named file was not sent; neither part can forge a marker."""
     return f"[attachment not sent: {_plain(name) or 'an unnamed file'} ({_plain(why)})]"
@@ -193,7 +200,9 @@ class _Lines:
         return True
 
 
-def _without_files(text: str, masks: _Masks) -> tuple[str, list[Action]]:
+def _without_files(
+    text: str, masks: _Masks, instead: Callable[[str], str] = lambda name: ""
+) -> tuple[str, list[Action]]:
     """The text without its live file markers, and those markers (step 4)."""
     actions: list[Action] = []
     tag = _FILE.search(text)
@@ -212,7 +221,7 @@ def _without_files(text: str, masks: _Masks) -> tuple[str, list[Action]]:
             value = text[scan:close].strip()
             scan = close + 1
             if not _DESCRIBED.fullmatch(value):
-                kept.append(text[position : tag.start()])
+                kept += (text[position : tag.start()], instead(value))
                 tail = text[scan : min(lines.end, scan + MAX_TAIL_CHARS)]
                 actions.append(Action(Kind.ATTACH, value, "", tail))
                 position = scan

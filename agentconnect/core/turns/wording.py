@@ -193,6 +193,8 @@ def refused_step(title: str, reason: str) -> str:
 
 # --- files
 
+FILE_ELSEWHERE = "the agent runs on another machine, so its files are not here"
+
 
 def file_label(attachment: Attachment) -> str:
     """What a shared file is called: its own name, else the local one, else a generic word."""

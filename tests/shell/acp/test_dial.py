@@ -16,6 +16,7 @@ from agentconnect.adapters.acp import AcpAdapter, AcpSettings
 from agentconnect.adapters.acp_session import AcpSession
 from agentconnect.core.acp.endpoint import Endpoint, endpoint
 from agentconnect.core.errors import PreflightError, SettingsError
+from agentconnect.core.task import Attachment
 from agentconnect.core.turns.events import Done, Event, FileOffered, Reason
 from tests.shell.acp.rig import Outcome, Rig, until
 from tests.support.remote_agent import RemoteAgent, remote_agent
@@ -347,6 +348,26 @@ async def test_an_agent_elsewhere_has_paths_of_its_own(tmp_path: Path) -> None:
     assert "cannot be sent from here" in outcome.notices[0]
     assert "[file:" not in outcome.answer
     assert "(file:" not in outcome.answer
+
+
+async def test_a_file_for_an_agent_elsewhere_names_no_path_of_ours(tmp_path: Path) -> None:
+    """The bytes and the name are the same; one on this machine is told where the file is."""
+    report = tmp_path / "a report.txt"
+    report.write_bytes(b"words")
+    file = Attachment(path=str(report), name="a report.txt", mime="text/plain", ok=True)
+    sent = []
+    for number, place in enumerate((there, elsewhere)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        async with remote_agent() as agent, trio.open_nursery() as agents:
+            rig = Dialled(folder, place(agent))
+            await agents.start(rig.adapter.run)
+            await rig.turn("#say x", attachments=(file,))
+            agents.cancel_scope.cancel()
+            sent.append(agent.sent("session/prompt")["prompt"][1]["resource"])
+        assert rig.adapter.shares_files == (place is there)
+    assert [report.as_uri(), "attachment:a%20report.txt"] == [each["uri"] for each in sent]
+    assert ["d29yZHM="] * 2 == [each["blob"] for each in sent]
 
 
 async def test_a_loopback_agent_may_link_files(tmp_path: Path) -> None:

@@ -202,6 +202,7 @@ class FakeAdapter:
 
     name = "acp"
     remote = False
+    shares_files = True
 
     def __init__(self, script: Script) -> None:
         self.script = script

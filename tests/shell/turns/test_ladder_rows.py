@@ -97,6 +97,23 @@ async def test_files_leave_a_pointer(autojump_clock: Clock, world: World) -> Non
     assert world.results["t1"] == "see [file: a.txt] and [file: b.txt]"
 
 
+async def test_an_agent_elsewhere_names_no_file_of_ours(
+    autojump_clock: Clock, world: World
+) -> None:
+    """Each marker is a refusal where it stands; one shown in code, and nested ones, stay prose."""
+    adapter = FakeAdapter(says("see [file: a.txt], [fi[send: b]le: c] and `[file: d]`"))
+    adapter.shares_files = False
+    async with open_desk(world, adapter) as desk:
+        desk.submit(task())
+    why = "the agent runs on another machine, so its files are not here"
+    shown = (
+        f"see [attachment not sent: a.txt ({why})], [fi[attachment not sent: b ({why})]le: c] "
+        "and `[file: d]`"
+    )
+    assert {"$e1": shown} == world.texts
+    assert () == world.sent.get("t1", ())
+
+
 async def test_offered_files_go_with_the_answer(autojump_clock: Clock, world: World) -> None:
     """A file offered by event goes beside the body, whatever its name: no marker is written."""
 
