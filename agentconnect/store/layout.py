@@ -49,6 +49,17 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
         return self.state_dir / "export"
 
     @property
+    def deliveries(self) -> Path:
+        """Worker id, bindings and ledger of deferred deliveries. Must not be lost."""
+        return self.state_dir / "deliveries.db"
+
+    @property
+    def older_deliveries(self) -> tuple[Path, Path, Path]:
+        """The three files an older worker kept instead: id, ledger, bindings. Imported once."""
+        folder = self.state_dir
+        return folder / "worker-id", folder / "deliveries.json", folder / "bindings.json"
+
+    @property
     def relay_dir(self) -> Path:
         return self.state_dir / "relay" / self.instance
 

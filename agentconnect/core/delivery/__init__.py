@@ -1,1 +1,1 @@
-"""Deferred delivery's rules."""
+"""Deferred delivery's rules: what agents finish later reaches the room, at most once per part."""
