@@ -274,7 +274,8 @@ class Peer:
         if self._junk_said:
             return
         self._junk_said = True
-        log.warning("the agent wrote something that is no message (%s): %r", reason, line[:200])
+        size = len(line)  # what it says may be what people said
+        log.warning("the agent wrote %d bytes that are no message (%s)", size, reason)
 
 
 class _CancelRequest(msgspec.Struct, rename="camel"):

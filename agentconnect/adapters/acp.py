@@ -155,8 +155,9 @@ class AcpAdapter:
         except PreflightError:
             raise
         except AgentExitedError as error:
+            told, path = error.stderr_tail, self._launch.path
             raise PreflightError(
-                wording.would_not_start(shown, cause=str(error), stderr=error.stderr_tail)
+                wording.would_not_start(shown, cause=str(error), stderr=told, path=path)
             ) from error
         except AgentConnectError as error:
             cause = detail_of(error) if isinstance(error, AgentError) else str(error)

@@ -51,6 +51,11 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
         """The preset that really runs; None for a command of the owner's."""
         return None if self.command else PRESETS.get(self.preset.strip().lower())
 
+    @property
+    def path(self) -> str:
+        """Where its executable is looked for."""
+        return self.environment.get("PATH", os.defpath)
+
     def words(self) -> tuple[str, ...]:
         """The command line. Raises: PreflightError with what to set."""
         if self.command:
@@ -60,22 +65,24 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
         preset = self.known
         if preset is None:
             raise PreflightError(wording.unknown_preset(self.preset, tuple(PRESETS)))
-        return preset.command(self.environment.get("PATH", os.defpath))
+        return preset.command(self.path)
 
     def advice(self, word: str) -> str:
         """What to say when ``word`` is not there."""
         preset = self.known
         return wording.not_found(
-            word, install=preset.install if preset else "", own_command=preset is None
+            word,
+            install=preset.install if preset else "",
+            own_command=preset is None,
+            path=self.path,
         )
 
     def agent(self, spawner: Spawner) -> Agent:
         """Say what is missing before the kernel does: a missing folder looks the same to it."""
         words = self.words()
-        path = self.environment.get("PATH", os.defpath)
         if not Path(self.cwd).is_dir():
             raise PreflightError(wording.cwd_missing(self.cwd))
-        if not _executable_found(words[0], path=path, cwd=self.cwd):
+        if not _executable_found(words[0], path=self.path, cwd=self.cwd):
             raise PreflightError(self.advice(words[0]))
         return Agent(partial(spawner.connect, words, cwd=self.cwd, env=self.environment))
 

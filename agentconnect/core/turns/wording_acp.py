@@ -4,6 +4,7 @@ Owns words only. What comes from an agent is made one line and inert by ``wordin
 file marker in an error text must never act (worker.md §11.5).
 """
 
+import re
 from collections.abc import Sequence
 
 from agentconnect.core.turns.session import Retired, idle_words
@@ -11,6 +12,10 @@ from agentconnect.core.turns.wording import ERROR_MAX_CHARS, clean, inert, one_l
 
 NAME_MAX_CHARS = 120  # worker.md §8.5
 ENDED_CHARS = 500  # how much of stderr the owner's terminal is shown (worker.md §8.3)
+_NO_INTERPRETER = re.compile(  # as env and the shells say it
+    r"(?:\benv: (?:can't execute )?|\bexec: )['‘]?(?P<name>[\w.+-]{1,64})['’]?: "
+    r"(?:No such file|not found)"
+)
 
 
 def quoted(text: str, limit: int = ERROR_MAX_CHARS) -> str:
@@ -254,17 +259,26 @@ def unknown_preset(name: str, presets: Sequence[str]) -> str:
     )
 
 
-def not_found(word: str, *, install: str, own_command: bool) -> str:
-    """The executable is not there."""
+def not_found(word: str, *, install: str, own_command: bool, path: str = "") -> str:
+    """The executable is not there, at least not on ``path``."""
     start = f"the agent's executable “{quoted(word, 200)}” was not found"
+    hint = f". {path_hint(path)}" if path and "/" not in word else ""
     if own_command:
         return (
             f"{start}; it comes from AGENT_CONNECT_ACP_COMMAND, so try that command in a shell "
-            "in the working directory"
+            f"in the working directory{hint}"
         )
     if word in ("npx", "npm", "node"):
-        return f"{start}: install Node.js 18 or newer first, then: {install}"
-    return f"{start}; install it with: {install}"
+        return f"{start}: install Node.js 18 or newer first, then: {install}{hint}"
+    return f"{start}; install it with: {install}{hint}"
+
+
+def path_hint(path: str) -> str:
+    """A shell may find what a service does not: version managers put it on the shell's PATH."""
+    return (
+        f"This worker's PATH is {quoted(path, 400)}: if a shell of yours finds it, start the "
+        "worker from that shell, or run “agent-connect service install” there"
+    )
 
 
 def cwd_missing(cwd: str) -> str:
@@ -272,10 +286,14 @@ def cwd_missing(cwd: str) -> str:
     return f"the working directory {quoted(cwd, 1000)} does not exist"
 
 
-def would_not_start(command: str, *, cause: str, stderr: str) -> str:
+def would_not_start(command: str, *, cause: str, stderr: str, path: str = "") -> str:
     """It was found and ended, or answered with an error."""
     said = f"; it said: {stderr[-ENDED_CHARS:]}" if stderr else ""
-    return f"the agent ({quoted(command, 200)}) would not start: {quoted(cause, 600)}{said}"
+    start = f"the agent ({quoted(command, 200)}) would not start: {quoted(cause, 600)}"
+    needed = _NO_INTERPRETER.search(stderr[-ENDED_CHARS:])
+    if needed and path:
+        return f"{start}, since it needs “{needed['name']}”, which was not found. {path_hint(path)}"
+    return f"{start}{said}"
 
 
 def unreachable(url: str, cause: str) -> str:
