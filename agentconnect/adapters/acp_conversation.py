@@ -42,6 +42,7 @@ from agentconnect.core.turns.events import (
     ToolRetitled,
     ToolStarted,
 )
+from agentconnect.store.atomic import write_file
 
 log = logging.getLogger("agentconnect.adapters")
 
@@ -374,8 +375,7 @@ def save_picture(folder: Path, number: int, data: str) -> str | None:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = folder / f"picture-{number}.{kind}"
-        path.touch(mode=0o600)
-        path.write_bytes(picture)
+        write_file(path, picture)  # durable: the answer that names it will be
     except OSError as error:
         log.warning("an inline picture could not be kept: %s", error.strerror)
         return None
