@@ -112,10 +112,17 @@ def _service(options: Options) -> int:
     return run_service(options)
 
 
+def _doctor(options: Options) -> int:
+    from agentconnect.cli.doctor import run_doctor
+
+    return run_doctor(options)
+
+
 _COMMANDS: Mapping[str, Callable[[Options], int]] = {
     "": _run,
     "local": _local,
     "relay": _relay,
     "service": _service,
     "status": _status,
+    "doctor": _doctor,
 }

@@ -28,6 +28,7 @@ Joins the coding agent on this machine to the rooms where people ask for things.
   doctor             what is wrong and how to mend it
       --json             for programs
   service ACTION     the worker as a service of this user: install, uninstall, print, logs
+      --no-start         install: write the files, start nothing
 
   --config PATH      the config file (else AGENT_CONNECT_CONFIG, else
                      ~/.agent-connect/config.env if it exists)
@@ -65,7 +66,11 @@ _COMMANDS: Mapping[str, _Command] = {
     ),
     "status": _Command(switches={"--json": "json", "--watch": "watch"}, words=_MANY),
     "doctor": _Command(switches={"--json": "json"}),
-    "service": _Command(first=("install", "uninstall", "print", "logs"), words=1),
+    "service": _Command(
+        switches={"--no-start": "no_start"},
+        first=("install", "uninstall", "print", "logs"),
+        words=1,
+    ),
 }
 
 _KNOWN = {"--config", "--export-config"}.union(
@@ -93,6 +98,7 @@ class Options(msgspec.Struct, kw_only=True):
     public_url: str | None = None
     json: bool = False
     watch: bool = False
+    no_start: bool = False
     words: tuple[str, ...] = ()
     """What stands behind the command without a flag: files, an action."""
     umask: int = -1
