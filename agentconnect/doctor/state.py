@@ -1,0 +1,224 @@
+"""The workspace: its folder, who holds it, whether its files can be read, room on the disk.
+
+Everything is opened for reading only; nothing is made, locked for long, or put right. Blocking.
+"""
+
+import fcntl
+import os
+import shutil
+import stat
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from agentconnect.config.settings import LoadedSettings
+from agentconnect.core.doctor import Finding, failure, ok, warning
+from agentconnect.core.errors import StoreUnreadableError
+from agentconnect.core.status import Judgement, Verdict, judge
+from agentconnect.core.status_text import duration
+from agentconnect.core.turns import access
+from agentconnect.store import children, sessions
+from agentconnect.store.inspect import inspect
+from agentconnect.store.layout import Layout
+from agentconnect.store.peek import peek
+from agentconnect.store.rows import SCHEMA
+
+LOW_BYTES = 200 * 1024 * 1024
+FULL_BYTES = 10 * 1024 * 1024
+CLOCK_S = 5.0
+
+
+class Holder(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a worker holds the workspace, and the pid it wrote down."""
+
+    held: bool = False
+    pid: str = ""
+
+
+def look(loaded: LoadedSettings, where: Layout) -> list[Finding]:
+    """All lines about the workspace."""
+    folder = where.state_dir
+    findings = _folder(folder)
+    holder = _holder(where.lock)
+    if folder.is_dir():
+        findings += _lock(holder, folder)
+        findings += _stores(loaded, where, holder)
+        findings += _status(loaded.settings.status_file or where.status, holder)
+    return [*findings, *_disk(folder)]
+
+
+# --- the folder
+
+
+def _folder(folder: Path) -> list[Finding]:
+    mend = "name a folder of your own with AGENT_CONNECT_WORKSPACE, or change its owner"
+    try:
+        found = folder.stat()
+    except FileNotFoundError:
+        parent = _nearest(folder)
+        if os.access(parent, os.W_OK | os.X_OK) and parent.is_dir():
+            return [ok("workspace", f"{folder} will be made at the first start")]
+        text = f"{folder} cannot be made: {parent} may not be written to"
+        return [failure("workspace", text, mend)]
+    except OSError as error:
+        return [failure("workspace", f"{folder} cannot be used: {error.strerror}", mend)]
+    if not stat.S_ISDIR(found.st_mode):
+        return [failure("workspace", f"{folder} is not a folder", mend)]
+    if found.st_uid != os.geteuid() and os.geteuid() != 0:
+        return [failure("workspace", f"{folder} belongs to user {found.st_uid}", mend)]
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        return [failure("workspace", f"{folder} may not be written to", mend)]
+    if found.st_mode & 0o077:
+        text = f"{folder} can be entered by other users of this machine"
+        return [warning("workspace", text, f"chmod 700 {folder} (the next start does it too)")]
+    return [ok("workspace", str(folder))]
+
+
+def _nearest(folder: Path) -> Path:
+    """The closest parent that is there."""
+    return next((parent for parent in folder.parents if parent.exists()), Path("/"))
+
+
+def _disk(folder: Path) -> list[Finding]:
+    place = folder if folder.exists() else _nearest(folder)
+    try:
+        free = shutil.disk_usage(place).free
+    except OSError as error:
+        return [warning("disk", f"the room at {place} is not known: {error.strerror}", "look: df")]
+    shown = f"{free / 1024**3:.1f} GiB" if free >= 1024**3 else f"{free // 1024**2} MiB"
+    text = f"{shown} free at {place}"
+    if free < FULL_BYTES:
+        return [failure("disk", text, "make room: no task can be written down")]
+    if free < LOW_BYTES:
+        return [warning("disk", text, "make room: attachments and answers need some")]
+    return [ok("disk", text)]
+
+
+# --- who holds it
+
+
+def _holder(lock: Path) -> Holder:
+    """Asked of the kernel by a lock that many may hold, given back at once."""
+    try:
+        handle = os.open(lock, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return Holder()
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        pid = os.pread(handle, 32, 0).decode("ascii", "replace").strip()
+        return Holder(held=True, pid=pid or "unknown")
+    except OSError:
+        return Holder()
+    finally:
+        os.close(handle)
+    return Holder()
+
+
+def _lock(holder: Holder, folder: Path) -> list[Finding]:
+    if holder.held:
+        return [ok("worker", f"a worker runs, pid {holder.pid}, and holds {folder}")]
+    return [ok("worker", f"no worker runs with {folder}")]
+
+
+# --- its files
+
+
+def _stores(loaded: LoadedSettings, where: Layout, holder: Holder) -> list[Finding]:
+    findings = _journal(where, in_use=holder.held)
+    small: tuple[tuple[str, Path, Callable[[bytes], str], str], ...] = (
+        (
+            "sessions",
+            loaded.settings.session_store or where.sessions,
+            sessions.problem,
+            "nothing to do: the next start keeps it as .bad and conversations begin anew; or "
+            "restore it first",
+        ),
+        (
+            "access",
+            where.access,
+            _access_problem,
+            "correct it; until then everybody is a guest here",
+        ),
+        (
+            "children",
+            where.children,
+            children.problem,
+            "move it away while no worker runs; agents that a crash left are then not ended",
+        ),
+    )
+    for name, path, problem, mend in small:
+        try:
+            data = peek(path)
+            why = problem(data) if data is not None else ""
+        except StoreUnreadableError as error:
+            findings.append(failure(f"store.{name}", str(error), f"move {path} away, or {mend}"))
+            continue
+        if why:
+            level = failure if name == "access" else warning
+            findings.append(level(f"store.{name}", f"{path} cannot be used: {why}", mend))
+    if not findings:
+        findings.append(ok("store", "journal, conversations, access and children can be read"))
+    return findings
+
+
+def _journal(where: Layout, *, in_use: bool) -> list[Finding]:
+    try:
+        inspect(where.journal, SCHEMA, in_use=in_use)
+    except StoreUnreadableError as error:
+        text = f"{error}; no task is taken until it is mended"
+        mend = (
+            f"restore {where.journal} from a backup, or move it away with its -wal and -shm: "
+            "answers that were not posted yet are lost then"
+        )
+        return [failure("store.journal", text, mend)]
+    return []
+
+
+def _access_problem(data: bytes) -> str:
+    try:
+        found = access.read_map(data)
+    except ValueError as error:
+        return str(error)
+    return access.unknown_values(found.unknown) if found.unknown else ""
+
+
+# --- the status file
+
+
+def _status(path: Path, holder: Holder) -> list[Finding]:
+    try:
+        raw = peek(path)
+    except StoreUnreadableError as error:
+        return [warning("status", str(error), f"move {path} away")]
+    if raw is None:
+        if holder.held:
+            text = f"a worker runs and writes no {path}"
+            return [warning("status", text, "see its log: the file cannot be written")]
+        return []
+    found = judge(raw, time.time())
+    findings = _clock(found)
+    if not holder.held:
+        return findings
+    view = found.status
+    if found.verdict is not Verdict.FRESH:
+        text = f"the running worker is {found.verdict.value}: {found.detail}"
+        return [
+            *findings,
+            warning("status", text, "agent-connect status; agent-connect service logs"),
+        ]
+    if view is not None and view.relay is not None and not view.relay.connected:
+        text = f"the running worker is not connected: {view.relay.state}: {view.relay.error or ''}"
+        findings.append(warning("status", text.rstrip(": "), "see the lines about the relay"))
+    return findings
+
+
+def _clock(found: Judgement) -> list[Finding]:
+    if found.age_s is None or found.age_s >= -CLOCK_S:
+        return []
+    text = (
+        f"the status file was written {duration(-found.age_s)} in the future: a clock was set back"
+    )
+    return [warning("clock", text, "set the clock, best by NTP; then restart the worker")]
