@@ -8,7 +8,7 @@ import time
 from agentconnect.core.doctor import Finding, failure, ok, warning
 from agentconnect.core.relay.credential import Credential, redact_url
 from agentconnect.core.status_text import duration
-from agentconnect.relay import Bearer, Probe, Reach, probe
+from agentconnect.relay import Bearer, Probe, Reach, probe_relay
 
 CLOCK_S = 60.0
 
@@ -18,7 +18,7 @@ async def look(credential: Credential | None) -> list[Finding]:
     if credential is None:
         text = "not checked: without a usable token there is no address to call"
         return [warning("relay", text, "mend the token first")]
-    found = await probe(credential)
+    found = await probe_relay(credential)
     return judge(found, redact_url(credential.gateway), time.time())
 
 

@@ -2,7 +2,7 @@
 
 from agentconnect.relay.client import Relay, RelayConfig, open_relay
 from agentconnect.relay.egress import Egress
-from agentconnect.relay.probe import Bearer, Probe, Reach, probe
+from agentconnect.relay.probe import Bearer, Probe, Reach, probe_relay
 from agentconnect.relay.state import RelayStatus
 
 __all__ = [
@@ -14,5 +14,5 @@ __all__ = [
     "RelayConfig",
     "RelayStatus",
     "open_relay",
-    "probe",
+    "probe_relay",
 ]

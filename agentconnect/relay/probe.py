@@ -56,7 +56,7 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
     keyed: bool = False
 
 
-async def probe(credential: Credential, within_s: float = WITHIN_S) -> Probe:
+async def probe_relay(credential: Credential, within_s: float = WITHIN_S) -> Probe:
     """Ask. Bounded by three times ``within_s``. Never raises for what the network does."""
     http = Http(credential.gateway, credential.secret.reveal)
     try:

@@ -11,7 +11,7 @@ import trustme
 from agentconnect.core.doctor import Level
 from agentconnect.core.relay import credential
 from agentconnect.doctor import relay as wording
-from agentconnect.relay import Bearer, Probe, Reach, probe
+from agentconnect.relay import Bearer, Probe, Reach, probe_relay
 
 Answers = Callable[[str], tuple[int, bytes] | None]
 HEALTHY = (200, b'{"ok":true}')
@@ -62,7 +62,7 @@ async def serving(answers: Answers, tls: ssl.SSLContext | None = None) -> AsyncI
 async def ask(port: int, scheme: str = "http", within_s: float = 10.0) -> Probe:
     """Probe that server, as doctor does."""
     token = f"{scheme}://localhost:{port}/relay|s3cret-s3cret"
-    return await probe(credential.build(token=token), within_s)
+    return await probe_relay(credential.build(token=token), within_s)
 
 
 def levels(found: Probe) -> list[tuple[str, Level]]:
