@@ -82,10 +82,15 @@ def next_rung(current_s: float, start_s: float, cap_s: float) -> float:
 
 
 def jittered(nominal_s: float, unit: float) -> float:
-    """``nominal_s`` ± 20 % from 4 s on; ``unit`` is a random number in [0, 1)."""
+    """``nominal_s`` ± 20 % from 4 s on; ``unit`` is a random number in [0, 1).
+
+    The longest wait only gets shorter: a minute is what others count on.
+    """
     if nominal_s < JITTER_FROM_S:
         return nominal_s
-    return nominal_s * (1.0 - JITTER_SHARE + 2.0 * JITTER_SHARE * unit)
+    least_s = nominal_s * (1.0 - JITTER_SHARE)
+    most_s = min(nominal_s * (1.0 + JITTER_SHARE), max(nominal_s, BACKOFF_CAP_S))
+    return least_s + (most_s - least_s) * unit
 
 
 def poll_kind(status: int | None, *, listed: bool) -> PollKind:

@@ -109,6 +109,18 @@ def test_jitter_is_a_fifth_at_most_and_only_from_four_seconds(nominal: float, un
     assert wait == nominal if nominal < 4 else 0.79 * nominal <= wait <= 1.21 * nominal
 
 
+@given(st.floats(0, 60), st.floats(0, 1, exclude_max=True))
+def test_jitter_never_makes_a_wait_longer_than_the_longest(nominal: float, unit: float) -> None:
+    """A minute at most: a lease's window, and what an owed answer may wait after an outage."""
+    assert cadence.jittered(nominal, unit) <= cadence.BACKOFF_CAP_S
+
+
+def test_the_longest_wait_has_chance_in_it_too() -> None:
+    """Workers that have all waited a minute do not come back in one second."""
+    assert cadence.jittered(60.0, 0.0) == pytest.approx(48.0)
+    assert cadence.jittered(60.0, 0.5) == pytest.approx(54.0)
+
+
 def test_an_instant_empty_answer_is_not_asked_again_at_once() -> None:
     """A relay that ignores ``wait`` is not hammered (★8)."""
     assert cadence.anti_spin_s(0.2, empty=True) == pytest.approx(0.8)
