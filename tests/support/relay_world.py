@@ -12,7 +12,8 @@ import shutil
 import sqlite3
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeVar
@@ -58,12 +59,29 @@ class Served:
 
 
 class Broker:
-    """Leases, answers and refusals. ``plan`` holds what becomes of the next calls of a route."""
+    """Leases, answers and refusals.
+
+    What is planned for a route happens to each task's next calls of it, so that the order in which
+    tasks call changes nothing. ``no_acks``: the route is not there.
+    """
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.tasks: dict[str, Served] = {}
-        self.plan: dict[str, list[str]] = {"ack": [], "results": []}
+        self.no_acks = False
+        self._plan: dict[str, list[str]] = {"ack": [], "results": []}
+        self._met: Counter[tuple[str, str]] = Counter()
+
+    def plan(self, route: str, steps: Sequence[str]) -> None:
+        """What becomes of the next calls of a route."""
+        self._plan[route] = list(steps)
+        for key in [key for key in self._met if key[0] == route]:
+            del self._met[key]
+
+    def _step(self, route: str, name: str) -> str:
+        met = self._met[route, name]
+        self._met[route, name] += 1
+        return self._plan[route][met] if met < len(self._plan[route]) else "fine"
 
     def poll(self, *, replay: bool) -> bytes:
         """Everything that is not leased, under new leases; with ``replay`` all there ever was."""
@@ -89,7 +107,9 @@ class Broker:
             raise RelayError("killed", sent=False)
         self._judge(route, body, (call.content or b"").decode())
         world.event(f"{route} arrives")
-        step = self.plan[route].pop(0) if self.plan[route] else "fine"
+        if route == "ack" and self.no_acks:
+            raise RelayError("nothing there", status=404)
+        step = self._step(route, body["id"])
         if step == "refused":
             raise RelayError("no", status=500)
         if step == "busy":
@@ -121,6 +141,8 @@ class Broker:
     def _apply(self, route: str, body: dict[str, Any]) -> dict[str, Any]:
         served = self.tasks[body["id"]]
         if route == "ack":
+            if body.get("lease_id") != f"L{served.lease}":
+                raise RelayError("stale", status=404, body='{"error":"not leased: stale"}')
             served.acked = True
             return {"ok": True}
         if served.answer is not None:
@@ -275,6 +297,10 @@ class World:
             await call(*values)
         except Broken as error:
             self.failures.append(error)
+
+    def unacked(self) -> list[str]:
+        """Tasks running here whose newest lease the broker believes to be nobody's."""
+        return [name for name in sorted(self.running) if not self.broker.tasks[name].acked]
 
     def on_disk(self, name: str) -> tuple[str, str]:
         """State and result of a task in the file now."""

@@ -21,7 +21,8 @@ from hypothesis.stateful import (
 )
 
 from agentconnect.core.relay.journal import State
-from agentconnect.core.task import Task
+from agentconnect.core.task import Task, TaskId
+from agentconnect.relay.acks import Acks
 from agentconnect.relay.intake import Intake
 from agentconnect.relay.outbox import Outbox
 from agentconnect.store.journal import Journal
@@ -85,13 +86,18 @@ class RelayMachine(RuleBasedStateMachine):
     def finish(self, data: st.DataObject, steps: list[str]) -> None:
         """An answer, and what becomes of its first posts."""
         name = data.draw(st.sampled_from(sorted(self.world.running)))
-        self.world.broker.plan["results"] = list(steps)
+        self.world.broker.plan("results", steps)
         self.theatre.step(self.world.finish, name)
 
     @rule(steps=st.lists(STEPS, max_size=4))
     def plan_acks(self, steps: list[str]) -> None:
         """What becomes of the next acks."""
-        self.world.broker.plan["ack"] = list(steps)
+        self.world.broker.plan("ack", steps)
+
+    @rule(gone=st.booleans())
+    def deploy(self, gone: bool) -> None:
+        """The broker loses its route for acks, or gets it back."""
+        self.world.broker.no_acks = gone
 
     @rule(seconds=st.sampled_from([0.3, 1.0, 5.0, 61.0, 400.0]))
     def wait(self, seconds: float) -> None:
@@ -111,18 +117,44 @@ class RelayMachine(RuleBasedStateMachine):
         self.world.crash_on = moment
 
     def teardown(self) -> None:
-        """Faults end, time passes: every task has its own answer, and nothing is owed."""
+        """Faults end, time passes: leases are acked, each task has its answer, nothing is owed."""
         try:
             if not self.world.failures:
+                self._acks_arrive()
                 self._come_to_an_end()
         finally:
             self.theatre.close()
             shutil.rmtree(self.folder, ignore_errors=True)
 
+    def _acks_arrive(self) -> None:
+        """A lost ack is sent again within the lease; one for a re-serve never waits."""
+        world = self.world
+        self._faults_end()
+        self.theatre.step(self.theatre.pass_time, 301.0)  # no pause is left
+        self.queue(1)
+        self.leases_expire()
+        world.broker.plan("ack", ["lost", "refused"])
+        self.theatre.step(world.poll)
+        self.theatre.step(self.theatre.pass_time, 1.0)
+        self.theatre.step(self.theatre.pass_time, 30.0)
+        assert world.unacked() == []
+        self.queue(1)
+        world.broker.no_acks = True
+        self.theatre.step(world.poll)  # ordinary acks pause from here
+        world.broker.no_acks = False
+        self.leases_expire()
+        self.theatre.step(world.poll)
+        assert world.unacked() == []
+
+    def _faults_end(self) -> None:
+        self.world.crash_on = ""
+        self.world.broker.no_acks = False
+        for route in ("ack", "results"):
+            self.world.broker.plan(route, ())
+
     def _come_to_an_end(self) -> None:
         world = self.world
-        world.crash_on = ""
-        world.broker.plan = {"ack": [], "results": []}
+        self._faults_end()
         for _ in range(3):
             self.leases_expire()
             self.theatre.step(world.poll)
@@ -227,7 +259,7 @@ def _not_recorded(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Journal, "record_result", forgetful)
 
 
-def _ack_forgotten_answer(patch: pytest.MonkeyPatch) -> None:
+def _given_up(patch: pytest.MonkeyPatch) -> None:
     async def dropping(self: Outbox, owed: Any, error: Any) -> None:
         self._journal.retire(owed.task_id)
         self._drop(owed)
@@ -235,15 +267,51 @@ def _ack_forgotten_answer(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Outbox, "_refused", dropping)
 
 
+def _ack_lost_for_good(patch: pytest.MonkeyPatch) -> None:
+    def forgetting(self: Acks, owed: Any, error: Any) -> None:
+        self._settle(owed)
+
+    patch.setattr(Acks, "_failed", forgetting)
+
+
+def _ack_never_urgent(patch: pytest.MonkeyPatch) -> None:
+    honest = Acks.owe
+
+    def patient(self: Acks, task_id: TaskId, lease_id: str, *, urgent: bool) -> None:
+        honest(self, task_id, lease_id, urgent=False)
+
+    patch.setattr(Acks, "owe", patient)
+
+
+def _ack_of_the_first_lease(patch: pytest.MonkeyPatch) -> None:
+    honest = Acks.owe
+    first: dict[str, str] = {}
+
+    def stale(self: Acks, task_id: TaskId, lease_id: str, *, urgent: bool) -> None:
+        honest(self, task_id, first.setdefault(task_id, lease_id), urgent=urgent)
+
+    patch.setattr(Acks, "owe", stale)
+
+
 @pytest.mark.parametrize(
     "fault",
-    [_retired_early, _handed_over_early, _run_again, _not_recorded, _ack_forgotten_answer],
+    [
+        _retired_early,
+        _handed_over_early,
+        _run_again,
+        _not_recorded,
+        _given_up,
+        _ack_lost_for_good,
+        _ack_never_urgent,
+        _ack_of_the_first_lease,
+    ],
 )
 def test_a_planted_fault_is_found(
     fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Retired before it was taken, run before it was recorded, run again after it was answered,
-    posted without a record, given up after one failure."""
+    posted without a record, given up after one failure; an ack that is lost for good, waits out a
+    pause although the lease dies, or names a lease that is over."""
     fault(monkeypatch)
     with pytest.raises((Broken, AssertionError)):
         run(40, 25, phases=(Phase.generate,))
