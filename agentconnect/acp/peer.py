@@ -25,6 +25,8 @@ WRITE_LIMIT_S = 60.0
 SLOWEST_BYTES_S = 64 * 1024
 """An agent that does not take one frame in that time, and the time that a slow uplink needs for its
 size, is not reading: the connection is dead."""
+ENDING_WAIT_S = 4.0
+"""A process that has closed its input has mostly ended: how, is known a moment later."""
 CUT_WRITE_S = 1.0
 """How long a frame may still take when nobody waits for it any more: half a frame is no frame."""
 MAX_HANDLED = 64
@@ -143,7 +145,13 @@ class Peer:
         slot = _Slot(on_settled)
         call_id = self._calls.open(slot)
         try:
-            await self._write(jsonrpc.request(call_id, method, params), on_sent)
+            try:
+                await self._write(jsonrpc.request(call_id, method, params), on_sent)
+            except AgentExitedError:
+                with trio.move_on_after(ENDING_WAIT_S):  # may end: it closed its input and lives on
+                    await slot.done.wait()  # the owner knows the exit code and the last words
+                if slot.error is None:
+                    raise
             await slot.done.wait()
         finally:
             self._calls.take(call_id)

@@ -244,6 +244,42 @@ async def test_the_end_fails_every_open_call(autojump_clock: object) -> None:
         assert wire.peer.broken
 
 
+async def test_a_call_to_an_agent_that_has_just_ended_tells_how_it_ended(
+    autojump_clock: object,
+) -> None:
+    """Its input breaks first; the exit code and the last words come a moment later (D20)."""
+    results: list[object] = []
+    peer = Peer(BrokenPipe(), BrokenPipe(), Recorder())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(catch, lambda: peer.request("m", PARAMS), results)
+        await trio.sleep(1)
+        peer.fail(AgentExitedError("the agent exited (code 127)", returncode=127))
+    assert [127] == [e.returncode for e in results if isinstance(e, AgentExitedError)]
+    began = trio.current_time()
+    unknown = Peer(BrokenPipe(), BrokenPipe(), Recorder())
+    await catch(lambda: unknown.request("m", PARAMS), results)
+    assert trio.current_time() - began <= 5
+    assert "no longer reads" in str(results[-1])
+
+
+class BrokenPipe(trio.abc.Stream):
+    """A process that has closed its input and not been reaped yet."""
+
+    async def send_all(self, data: object) -> None:
+        await trio.lowlevel.checkpoint()
+        raise trio.BrokenResourceError
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        await trio.sleep_forever()
+        return b""
+
+    async def aclose(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+
 @pytest.mark.parametrize(("size", "seconds"), [(0, 60), (6_553_600, 160)])
 async def test_an_agent_that_does_not_read_is_given_up(
     size: int, seconds: int, autojump_clock: object
