@@ -53,7 +53,6 @@ async def look(loaded: LoadedSettings, where: Layout, unit: Installed | None) ->
         text = "not checked: no adapter says which agent it is"
         return [warning("agent", text, "set AGENT_CONNECT_ADAPTER first")]
     environment = child_environment(loaded.environment, secret_names())
-    loaded = msgspec.structs.replace(loaded, environment=environment)
     cwd = await trio.to_thread.run_sync(_cwd, loaded)
     wanted = await trio.to_thread.run_sync(_wanted, loaded)
     if wanted is None:

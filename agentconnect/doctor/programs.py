@@ -15,7 +15,7 @@ HEAD_BYTES = 512
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
-    """What it printed, in its two streams together, and how it ended; None: it did not in time."""
+    """What it printed, in its two streams together, and how it ended; None: it had to be ended."""
 
     text: str
     code: int | None
@@ -46,7 +46,8 @@ async def ask(argv: Sequence[str], env: Mapping[str, str], cwd: str, within_s: f
             async with process.stdout as stdout:
                 while len(out) < OUT_BYTES and (block := await stdout.receive_some(OUT_BYTES)):
                     out += block
-            code = await process.wait()
+            if len(out) < OUT_BYTES:
+                code = await process.wait()
     finally:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)

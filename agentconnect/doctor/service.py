@@ -15,8 +15,9 @@ from xml.parsers.expat import ExpatError
 import msgspec
 import trio
 
+from agentconnect.adapters.childenv import child_environment
 from agentconnect.config.envfile import expand_home
-from agentconnect.config.settings import LoadedSettings
+from agentconnect.config.settings import LoadedSettings, secret_names
 from agentconnect.core.doctor import Finding, ok, unit_environment, warning
 from agentconnect.core.errors import StoreUnreadableError
 from agentconnect.doctor.programs import Said, ask
@@ -106,11 +107,12 @@ async def look(found: Installed | None, loaded: LoadedSettings) -> list[Finding]
 
 async def _systemd(found: Installed, loaded: LoadedSettings, systemctl: str) -> list[Finding]:
     said: dict[str, Said] = {}
+    environment = child_environment(loaded.environment, secret_names())
 
     async def question(word: str) -> None:
         command = (systemctl, "--user", word, found.name)
         try:
-            said[word] = await ask(command, loaded.environment, "/", ASK_S)
+            said[word] = await ask(command, environment, "/", ASK_S)
         except OSError as error:
             said[word] = Said(text=str(error.strerror), code=None)
 

@@ -20,6 +20,7 @@ from agentconnect.core.status import Judgement, Verdict, judge
 from agentconnect.core.status_text import duration
 from agentconnect.core.turns import access
 from agentconnect.store import children, sessions
+from agentconnect.store.delivery_rows import SCHEMA as DELIVERIES
 from agentconnect.store.inspect import inspect
 from agentconnect.store.layout import Layout
 from agentconnect.store.peek import peek
@@ -127,7 +128,7 @@ def _lock(holder: Holder, folder: Path) -> list[Finding]:
 
 
 def _stores(loaded: LoadedSettings, where: Layout, holder: Holder) -> list[Finding]:
-    findings = _journal(where, in_use=holder.held)
+    findings = _databases(where, in_use=holder.held)
     small: tuple[tuple[str, Path, Callable[[bytes], str], str], ...] = (
         (
             "sessions",
@@ -160,21 +161,38 @@ def _stores(loaded: LoadedSettings, where: Layout, holder: Holder) -> list[Findi
             level = failure if name == "access" else warning
             findings.append(level(f"store.{name}", f"{path} cannot be used: {why}", mend))
     if not findings:
-        findings.append(ok("store", "journal, conversations, access and children can be read"))
+        findings.append(ok("store", "what the worker keeps can be read"))
     return findings
 
 
-def _journal(where: Layout, *, in_use: bool) -> list[Finding]:
-    try:
-        inspect(where.journal, SCHEMA, in_use=in_use)
-    except StoreUnreadableError as error:
-        text = f"{error}; no task is taken until it is mended"
-        mend = (
-            f"restore {where.journal} from a backup, or move it away with its -wal and -shm: "
-            "answers that were not posted yet are lost then"
-        )
-        return [failure("store.journal", text, mend)]
-    return []
+def _databases(where: Layout, *, in_use: bool) -> list[Finding]:
+    """What must not be lost: the worker refuses to go on without it, so these are failures."""
+    findings: list[Finding] = []
+    for name, path, schema, then, lost in (
+        (
+            "journal",
+            where.journal,
+            SCHEMA,
+            "no task is taken until it is mended",
+            "answers that were not posted yet are lost then",
+        ),
+        (
+            "deliveries",
+            where.deliveries,
+            DELIVERIES,
+            "nothing is delivered after its turn until it is mended",
+            "deliveries under way are lost then, and what an agent holds for later cannot be sent",
+        ),
+    ):
+        try:
+            inspect(path, schema, in_use=in_use)
+        except StoreUnreadableError as error:
+            mend = (
+                f"restore {path} from a backup, or stop the worker and move it away with its -wal "
+                f"and -shm: {lost}"
+            )
+            findings.append(failure(f"store.{name}", f"{error}; {then}", mend))
+    return findings
 
 
 def _access_problem(data: bytes) -> str:
@@ -203,6 +221,7 @@ def _status(path: Path, holder: Holder) -> list[Finding]:
     if not holder.held:
         return findings
     view = found.status
+    findings += _delivery(raw)
     if found.verdict is not Verdict.FRESH:
         text = f"the running worker is {found.verdict.value}: {found.detail}"
         return [
@@ -213,6 +232,29 @@ def _status(path: Path, holder: Holder) -> list[Finding]:
         text = f"the running worker is not connected: {view.relay.state}: {view.relay.error or ''}"
         findings.append(warning("status", text.rstrip(": "), "see the lines about the relay"))
     return findings
+
+
+def _delivery(raw: bytes) -> list[Finding]:
+    """What the running worker says of deferred delivery, once it says something."""
+    try:
+        block = msgspec.json.decode(raw, type=_Blocks).delivery
+    except (msgspec.DecodeError, RecursionError):
+        return []
+    if block is None or not block.state:
+        return []
+    if block.state == "enabled":
+        return [ok("delivery", "results that come after their turn are delivered")]
+    text = f"results that come after their turn are not delivered: {block.state}, {block.reason}"
+    return [warning("delivery", text, "mend what it names, then restart the worker")]
+
+
+class _Delivery(msgspec.Struct):
+    state: str = ""
+    reason: str | None = None
+
+
+class _Blocks(msgspec.Struct):
+    delivery: _Delivery | None = None
 
 
 def _clock(found: Judgement) -> list[Finding]:

@@ -21,7 +21,7 @@ _STEPS = 10_000
 
 
 def inspect(path: Path, schema: Schema, *, in_use: bool) -> bool:
-    """Whether there is one; sound where this returns. ``in_use``: a worker has it open.
+    """Whether there is one; sound where this returns. ``in_use``: a worker runs here.
 
     Raises: StoreUnreadableError with what is wrong.
     """
@@ -31,7 +31,7 @@ def inspect(path: Path, schema: Schema, *, in_use: bool) -> bool:
         if not path.is_file() or path.stat().st_size < HEADER_BYTES:
             raise StoreUnreadableError(f"{path} is cut short or no file")
         log = path.with_name(path.name + "-wal")
-        if in_use:
+        if in_use and path.with_name(path.name + "-shm").exists():
             _look(path, "mode=ro", schema)
         elif log.exists() and log.stat().st_size:
             _look_at_a_copy(path, log, schema)

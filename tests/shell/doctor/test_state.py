@@ -167,3 +167,27 @@ def test_a_database_of_somebody_else_is_refused(tmp_path: Path) -> None:
     other.close()
     with pytest.raises(Exception, match="not a database of this version"):
         inspect(path, SCHEMA, in_use=False)
+
+
+@pytest.mark.parametrize(
+    ("block", "level", "words"),
+    [
+        ({"state": "enabled", "reason": None, "newer": 1}, Level.OK, "are delivered"),
+        ({"state": "disabled", "reason": "no keyed posts"}, Level.WARNING, "no keyed posts"),
+        ({"state": "withdrawn", "reason": "the relay"}, Level.WARNING, "withdrawn, the relay"),
+        ({"reason": 5}, None, ""),
+        ([], None, ""),
+        (None, None, ""),
+    ],
+)
+def test_what_a_running_worker_says_of_deliveries(
+    block: object, level: Level | None, words: str, loaded: LoadedSettings, where: Layout
+) -> None:
+    """A block that this version cannot read is no news."""
+    status = {"state": "serving", "updated_at": time.time(), "heartbeat_seconds": 15}
+    where.status.write_text(json.dumps({**status, "delivery": block}))
+    assert "delivery" not in look(loaded, where)
+    with WorkspaceLock.acquire(where.lock):
+        found = look(loaded, where).get("delivery")
+    assert level == (found.level if found else None)
+    assert found is None or words in found.text
