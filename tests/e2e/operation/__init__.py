@@ -1,0 +1,1 @@
+"""What the owner of a worker meets: starts, refusals, logs, disks, clocks; real processes."""
