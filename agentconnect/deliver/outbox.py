@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from agentconnect.deliver.answers import Delivered, Final, Part, Retry
 from agentconnect.deliver.database import connect, translated
@@ -106,7 +106,7 @@ class Outbox:
         self._connection.row_factory = sqlite3.Row
         self._connection.create_function("lives", 1, lives)
 
-    def __enter__(self) -> "Outbox":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -20,6 +20,8 @@ MAX_ID = 256
 MAX_TEXT_UNITS = 100_000
 MAX_FILES = 10
 MAX_NAME = 255
+MAX_MIME = 255
+MAX_URI = 16_384
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,8 @@ def _file(item: object, folder: Path | None) -> dict[str, str]:
         uri = path.as_uri()
     if ".." in path.parts:
         raise InvalidDeliveryError(f"files: {where!r} must not hold ..")
+    if len(uri) > MAX_URI or not path.name:
+        raise InvalidDeliveryError(f"files: {where[:80]!r} is too long or names no file")
     if folder is not None or uri is not where:
         _settle(path, folder)
     told = {"uri": uri}
@@ -130,6 +134,8 @@ def _file(item: object, folder: Path | None) -> dict[str, str]:
     if file.mime_type is not None:
         if not isinstance(file.mime_type, str):
             raise InvalidDeliveryError("files: mime_type must be text")
+        if len(file.mime_type) > MAX_MIME:
+            raise InvalidDeliveryError(f"files: mime_type must be {MAX_MIME} characters at most")
         _whole(file.mime_type, "files: mime_type")
         told["mimeType"] = file.mime_type
     return told

@@ -9,6 +9,7 @@ import logging
 import os
 from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import acp
@@ -27,11 +28,13 @@ from acp.schema import (
     SessionResumeCapabilities,
 )
 
+from agentconnect.deliver import CAPABILITY, Destination, declared, destination
 from agentconnect.demo import talk, wording
 from agentconnect.demo.files import FileProblemError, Folder
 from agentconnect.demo.followups import ABOUT_A_FILE, REPEATABLE, settle
 from agentconnect.demo.intents import Intent, Kind
 from agentconnect.demo.job import Job
+from agentconnect.demo.later import send_late
 from agentconnect.demo.memory import Conversation, Memory, Turn, home_of
 from agentconnect.demo.prompt import read_prompt
 from agentconnect.demo.requests import parse
@@ -48,8 +51,10 @@ _QUESTION = "Which one do you mean?"
 class DemoAgent:
     """The methods the SDK calls. A plain class: what is not here is answered "not found"."""
 
-    def __init__(self, memory: Memory) -> None:
-        self._memory = memory
+    def __init__(self, home: Path) -> None:
+        self._memory = Memory(home)
+        self._outbox = home / "outbox.db"
+        self._late: asyncio.Task[None] | None = None
         self._open: dict[str, Conversation] = {}
         self._running: dict[str, Stage] = {}
         self._client: Client | None = None
@@ -58,14 +63,23 @@ class DemoAgent:
         """The SDK hands over the client's side."""
         self._client = conn
 
-    async def initialize(self, protocol_version: int, **_: Any) -> InitializeResponse:
-        """Who we are and what we can."""
+    async def initialize(
+        self, protocol_version: int, client_capabilities: Any = None, **meta: Any
+    ) -> InitializeResponse:
+        """Who we are and what we can; the members of the request's ``_meta`` come by name.
+
+        A client that takes deliveries on this connection gets those that wait.
+        """
+        if declared(client_capabilities, meta) and self._late is None:
+            # begins after this answer is on its way: nothing in between gives it the turn
+            self._late = asyncio.create_task(send_late(self._outbox, self._request))
         return InitializeResponse(
             protocol_version=acp.PROTOCOL_VERSION,
             agent_capabilities=AgentCapabilities(
                 load_session=True,
                 prompt_capabilities=PromptCapabilities(image=True, embedded_context=True),
                 session_capabilities=SessionCapabilities(resume=SessionResumeCapabilities()),
+                field_meta=dict(CAPABILITY),
             ),
             agent_info=Implementation(name="agentconnect-demo", title=NAME, version=VERSION),
             auth_methods=[],
@@ -98,8 +112,8 @@ class DemoAgent:
         if stage is not None:
             stage.stop()
 
-    async def prompt(self, session_id: str, prompt: Sequence[Any], **_: Any) -> PromptResponse:
-        """One turn."""
+    async def prompt(self, session_id: str, prompt: Sequence[Any], **meta: Any) -> PromptResponse:
+        """One turn. Each prompt says anew where late results go, or that there is no such place."""
         conversation = self._open.get(session_id)
         if conversation is None or self._client is None:
             raise RequestError.resource_not_found(session_id)
@@ -108,12 +122,18 @@ class DemoAgent:
         stage = Stage(self._client, session_id)
         self._running[session_id] = stage
         try:
-            stopped = await self._turn(conversation, stage, prompt)
+            stopped = await self._turn(conversation, stage, prompt, destination(meta))
         finally:
             del self._running[session_id]
         return PromptResponse(stop_reason="cancelled" if stopped else "end_turn")
 
-    async def _turn(self, conversation: Conversation, stage: Stage, blocks: Sequence[Any]) -> bool:
+    async def _turn(
+        self,
+        conversation: Conversation,
+        stage: Stage,
+        blocks: Sequence[Any],
+        later: Destination | None,
+    ) -> bool:
         """Answer one prompt; True when the client stopped it."""
         asked = read_prompt(blocks)
         record = Turn(said=asked.message, got=[item.describe() for item in asked.attached])
@@ -126,6 +146,8 @@ class DemoAgent:
             conversation=conversation,
             attached=asked.attached,
             now=datetime.now().astimezone(),
+            later=later,
+            outbox=self._outbox,
         )
         stopped = False
         intent = parse(asked.message)
@@ -152,6 +174,12 @@ class DemoAgent:
         conversation.cwd = cwd
         self._open[session_id] = conversation
         return conversation
+
+    async def _request(self, method: str, params: dict[str, Any]) -> Any:
+        """An extension request to the client; the SDK puts the underscore there by itself."""
+        if self._client is None:
+            raise ConnectionError("no client")
+        return await self._client.ext_method(method.removeprefix("_"), params)
 
     async def _update(self, session_id: str, update: Any) -> None:
         if self._client is not None:
@@ -205,7 +233,7 @@ def serve() -> None:
 
 
 async def _serve() -> None:
-    agent = DemoAgent(Memory(home_of(dict(os.environ))))
+    agent = DemoAgent(home_of(dict(os.environ)))
     try:
         await acp.run_agent(agent, use_unstable_protocol=True)  # type: ignore[arg-type]
     finally:

@@ -1,6 +1,7 @@
 """Requests for a new file: which form, which name, which topic or text. Pure."""
 
 import re
+from dataclasses import replace
 
 from agentconnect.demo import words
 from agentconnect.demo.intents import Intent, Kind
@@ -69,6 +70,48 @@ def _destination(head: str, rest: str) -> str:
     return next((name for name in words.file_names(head) if name not in quoted), "") or (
         quoted if words.looks_like_file(quoted) else ""
     )
+
+
+_BEHIND = re.compile(r"\bin (?:the )?back ?ground\b", re.I)
+_AFTERWARDS = re.compile(
+    r"\b(?:send|give|post|deliver|bring|show|tell)\b.{0,60}?"
+    r"\b(?:later|when(?:ever)? (?:(?:it|that|this|you|the \w{1,20})(?:'s|'re| is| are) )?"
+    r"(?:done|ready|finished))\b",
+    re.I,
+)
+_TAIL = re.compile(
+    r"[,;.]?\s*\b(?:and|then)\b\s*(?:then )?(?:send|give|post|deliver|bring)\b.*$", re.I
+)
+_TAKING = re.compile(
+    r"(?:\b(?:for|in|within|after|taking|it takes|take) )?"
+    r"\b(\d{1,5}) ?(s|secs?|seconds?|m|mins?|minutes?)\b",
+    re.I,
+)
+_SOMETHING = re.compile(
+    r"(?:build|make|do|run|start|prepare|work|slow|long|send|a report|report)\b", re.I
+)
+BACKGROUND_S = 3
+
+
+def seconds_in(text: str, otherwise: int) -> int:
+    """The time that a text names, in seconds."""
+    match = _TAKING.search(text)
+    if match is None:
+        return otherwise
+    return int(match[1]) * (60 if match[2].lower().startswith("m") else 1)
+
+
+def to_background(text: str) -> Intent | None:
+    """What to make while the conversation goes on, or None."""
+    if not (_BEHIND.search(text) or _AFTERWARDS.search(text)):
+        return None
+    seconds = seconds_in(text, BACKGROUND_S)
+    rest = words.squeeze(_TAKING.sub(" ", _BEHIND.sub(" ", _TAIL.sub("", text)))).lstrip(" ,;:")
+    wanted = to_write(rest)
+    if wanted is None and not _SOMETHING.match(rest):
+        return None
+    wanted = wanted or Intent(kind=Kind.WRITE, form="md")
+    return replace(wanted, kind=Kind.BACKGROUND, number=seconds)
 
 
 _BODY = re.compile(

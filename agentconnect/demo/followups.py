@@ -7,7 +7,8 @@ from agentconnect.demo.intents import ALL, IT, OTHER, Intent, Kind, aimed_at
 
 ABOUT_A_FILE = frozenset({Kind.READ, Kind.SEND, Kind.COUNT, Kind.SEARCH, Kind.LIST})
 REPEATABLE = ABOUT_A_FILE | {
-    Kind.WRITE, Kind.SLOW, Kind.COUNT_TO, Kind.ECHO, Kind.CLOCK, Kind.TOUR, Kind.PICTURE, Kind.HELP,
+    Kind.WRITE, Kind.BACKGROUND, Kind.SLOW, Kind.COUNT_TO, Kind.ECHO, Kind.CLOCK, Kind.TOUR,
+    Kind.PICTURE, Kind.HELP,
 }  # fmt: skip
 MAX_ALL = 10
 

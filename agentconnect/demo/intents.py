@@ -9,6 +9,7 @@ class Kind(StrEnum):
 
     ABOUT = "about"
     AGAIN = "again"
+    BACKGROUND = "background"
     BYE = "bye"
     CANNOT = "cannot"
     CLOCK = "clock"

@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
+from agentconnect.deliver import Destination
 from agentconnect.demo.files import Folder
 from agentconnect.demo.memory import Conversation
 from agentconnect.demo.prompt import Attached
@@ -18,6 +20,9 @@ class Job:
     conversation: Conversation
     attached: tuple[Attached, ...]
     now: datetime
+    later: Destination | None = None
+    """Where results go that come after the turn; None: this worker takes none."""
+    outbox: Path
 
     def path(self, name: str) -> str:
         """The absolute path of a name, for the client's policy."""

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 
 from agentconnect.demo import words
-from agentconnect.demo.composing import to_write
+from agentconnect.demo.composing import to_background, to_write
 from agentconnect.demo.intents import ALL, IT, OTHER, Intent, Kind
 from agentconnect.demo.phrases import phrase
 
@@ -297,6 +297,7 @@ def _bare_name(text: str) -> Intent | None:
 
 
 _RULES: tuple[Callable[[str], Intent | None], ...] = (
+    to_background,
     _same_for,
     _count_to,
     _slow,

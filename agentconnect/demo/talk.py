@@ -8,8 +8,9 @@ from agentconnect.demo.memory import Conversation
 
 RECALLED = 8
 ALONE = frozenset({
-    Kind.ABOUT, Kind.BYE, Kind.CANNOT, Kind.CLOCK, Kind.COUNT_TO, Kind.CRASH, Kind.ECHO, Kind.GREET,
-    Kind.HELP, Kind.MY_NAME, Kind.NAMED, Kind.NOTE, Kind.NOTES, Kind.RECALL, Kind.SLOW, Kind.THANKS,
+    Kind.ABOUT, Kind.BACKGROUND, Kind.BYE, Kind.CANNOT, Kind.CLOCK, Kind.COUNT_TO, Kind.CRASH,
+    Kind.ECHO, Kind.GREET, Kind.HELP, Kind.MY_NAME, Kind.NAMED, Kind.NOTE, Kind.NOTES, Kind.RECALL,
+    Kind.SLOW, Kind.THANKS,
 })  # fmt: skip
 """Requests that no file name can change: the folder need not be looked at for them."""
 

@@ -31,10 +31,14 @@ Things to try with this demonstration agent:
 - **send me notes.txt**
 - drop a picture or a file into the room, then **save it**
 - **slow job 30 seconds** shows its steps while it runs; `Ctrl-C` where I was started ends it early
+- **build this in the background and send me the report** comes after the answer, by itself
 - **count to 20** · **demo** · **echo hello** · **what time is it**
 - **my name is Ada** · **remember that the meeting is at ten** · **what do you remember**
 - **again** · **what did I ask before**
 - **crash now** ends my process, to see how the room copes"""
+
+NOTHING_LATER = """\
+This worker takes no results after a turn has ended, so I do it now."""
 
 SUGGESTIONS = (
     "list files",

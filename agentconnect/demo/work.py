@@ -19,6 +19,7 @@ from agentconnect.demo.files import (
 )
 from agentconnect.demo.intents import Intent, Kind
 from agentconnect.demo.job import Job
+from agentconnect.demo.later import background
 from agentconnect.demo.pictures import picture_of
 from agentconnect.demo.wording import inline, literal
 from agentconnect.demo.writing import save, write
@@ -261,6 +262,7 @@ WORK: dict[Kind, Callable[[Job, Intent], Awaitable[str]]] = {
     Kind.SEARCH: search,
     Kind.SEND: send,
     Kind.WRITE: write,
+    Kind.BACKGROUND: background,
     Kind.SAVE: save,
     Kind.SLOW: slow,
     Kind.COUNT_TO: count_to,

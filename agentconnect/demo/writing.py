@@ -3,7 +3,7 @@
 import mimetypes
 
 from agentconnect.demo import documents, words
-from agentconnect.demo.files import Entry, FileProblemError, shown, size_text
+from agentconnect.demo.files import Entry, FileProblemError, Folder, shown, size_text
 from agentconnect.demo.intents import Intent
 from agentconnect.demo.job import Job
 from agentconnect.demo.pictures import picture_of
@@ -21,6 +21,11 @@ _WHAT = {
 
 async def write(job: Job, intent: Intent) -> str:
     """Make a document, or a file with exactly the text that was given."""
+    return await put(job, *compose(job, intent))
+
+
+def compose(job: Job, intent: Intent) -> tuple[str, bytes, str]:
+    """The name, the content, and what it is in words."""
     exact = intent.text.startswith("=")
     topic = "" if exact else intent.text
     text = f"{intent.text[1:]}\n" if exact else documents.make(intent.form, _facts(job, topic))
@@ -28,7 +33,7 @@ async def write(job: Job, intent: Intent) -> str:
     if "." not in name.rpartition("/")[2]:
         name = f"{name}.{intent.form}"
     what = "the text you gave" if exact else _WHAT.get(intent.form, "a file")
-    return await put(job, name, text.encode(), what)
+    return name, text.encode(), what
 
 
 async def save(job: Job, intent: Intent) -> str:
@@ -51,7 +56,20 @@ async def save(job: Job, intent: Intent) -> str:
 
 async def put(job: Job, wanted: str, data: bytes, what: str) -> str:
     """Ask for a write and do it; the answer names the file for sending."""
-    name, place = job.folder.target(wanted)
+    name, refused = await make(job, job.folder, wanted, data)
+    if refused:
+        return refused
+    job.conversation.touched(name)
+    other = "" if name == wanted else f" (`{shown(wanted)}` was there already)"
+    return f"I wrote `{shown(name)}`{other}: {what}, {size_text(len(data))}.\n\n[file: {name}]"
+
+
+async def make(job: Job, folder: Folder, wanted: str, data: bytes) -> tuple[str, str]:
+    """Ask for a new file in a folder and write it: its name, and ``""`` or why there is none.
+
+    Raises: FileProblemError, TurnStoppedError.
+    """
+    name, place = folder.target(wanted)
     if any(c in name for c in "[]<>`\n"):
         raise FileProblemError("Please choose a name without brackets.")
     text = data.decode() if _is_text(data) else None
@@ -59,18 +77,16 @@ async def put(job: Job, wanted: str, data: bytes, what: str) -> str:
     call, kind = await job.stage.write_step(f"Write {shown(name)}", str(place), text, ask=ask)
     if not kind.startswith("allow"):
         why = "was refused" if kind.startswith("reject") else "got no answer"
-        return f"I wrote nothing: I asked to write `{shown(name)}`, and that {why}."
+        return name, f"I wrote nothing: I asked to write `{shown(name)}`, and that {why}."
     if kind == "allow_always":
         job.conversation.always = True
     try:
-        job.folder.write(name, data)
+        folder.write(name, data)
     except FileProblemError as problem:
         await job.stage.close_step(call, failed=True, note=str(problem))
         raise
     await job.stage.close_step(call, failed=False)
-    job.conversation.touched(name)
-    other = "" if name == wanted else f" (`{shown(wanted)}` was there already)"
-    return f"I wrote `{shown(name)}`{other}: {what}, {size_text(len(data))}.\n\n[file: {name}]"
+    return name, ""
 
 
 def _facts(job: Job, topic: str) -> documents.Facts:

@@ -161,7 +161,7 @@ def test_an_idle_sender_looks_ever_less_often(outbox: Outbox, sender: Sender, cl
 def test_an_idle_sender_leaves_the_file_alone(outbox: Outbox, sender: Sender, clock: Clock) -> None:
     """While nothing changes it asks the database only each half minute."""
     assert waits(sender)
-    asked = []
+    asked: list[str] = []
     outbox._connection.set_trace_callback(asked.append)
     until = clock.at + LOOK_ANYWAY_S - 1
     while clock.at < until:

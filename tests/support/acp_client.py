@@ -16,8 +16,11 @@ from typing import Any
 import trio
 
 Json = dict[str, Any]
+_NOT_FOUND: Json = {"error": {"code": -32601, "message": "Method not found"}}
 Choose = Callable[[Json], str | None]
 """Given a permission request's params: the id of the option to choose; None is "cancelled"."""
+
+Extend = Callable[[Json], Json | None]
 
 
 def choose_kind(kind: str) -> Choose:
@@ -65,6 +68,12 @@ class AcpClient:
         self.choose: Choose | None = choose_kind("allow_once")
         """None: permission requests are left unanswered."""
         self.on_update: Callable[[Json], None] = lambda _: None
+        self.greeted = False
+        """The first of our requests, the handshake, was answered."""
+        self.extensions: list[Json] = []
+        """Extension requests of the agent, as they came."""
+        self.extend: Extend = lambda _: dict(_NOT_FOUND)
+        """Answers them with ``result`` or ``error``; None: never."""
         self._next = 0
         self._answers: dict[int, Json] = {}
         self._news = trio.Event()
@@ -115,9 +124,10 @@ class AcpClient:
                 raise EOFError("the agent closed its output")
             await self._news.wait()
 
-    async def initialize(self) -> Json:
-        """The handshake."""
-        params = {"protocolVersion": 1, "clientCapabilities": {}}
+    async def initialize(self, declare: Json | None = None) -> Json:
+        """The handshake; ``declare`` is the ``_meta`` of our capabilities."""
+        capabilities = {} if declare is None else {"_meta": declare}
+        params = {"protocolVersion": 1, "clientCapabilities": capabilities}
         result: Json = await self.request("initialize", params)
         return result
 
@@ -126,15 +136,18 @@ class AcpClient:
         result = await self.request("session/new", {"cwd": str(cwd), "mcpServers": []})
         return str(result["sessionId"])
 
-    async def turn(self, session: str, *blocks: str | Json) -> Heard:
+    async def turn(self, session: str, *blocks: str | Json, meta: Json | None = None) -> Heard:
         """One whole turn."""
-        return await self.finish(await self.start_turn(session, *blocks))
+        return await self.finish(await self.start_turn(session, *blocks, meta=meta))
 
-    async def start_turn(self, session: str, *blocks: str | Json) -> int:
+    async def start_turn(self, session: str, *blocks: str | Json, meta: Json | None = None) -> int:
         """Send a prompt; :meth:`finish` waits for its end."""
         self.updates.clear()
         prompt = [{"type": "text", "text": b} if isinstance(b, str) else b for b in blocks]
-        return await self.start("session/prompt", {"sessionId": session, "prompt": prompt})
+        params: Json = {"sessionId": session, "prompt": prompt}
+        if meta is not None:
+            params["_meta"] = meta
+        return await self.start("session/prompt", params)
 
     async def finish(self, number: int) -> Heard:
         """The end of a started turn."""
@@ -146,6 +159,7 @@ class AcpClient:
     async def _handle(self, message: Json) -> None:
         method = message.get("method")
         if method is None:
+            self.greeted = True
             self._answers[message["id"]] = message
         elif method == "session/update":
             self.updates.append(message["params"]["update"])
@@ -159,8 +173,10 @@ class AcpClient:
                     outcome = {"outcome": "selected", "optionId": option}
                 await self._write({"id": message["id"], "result": {"outcome": outcome}})
         elif "id" in message:
-            error = {"code": -32601, "message": "Method not found"}
-            await self._write({"id": message["id"], "error": error})
+            self.extensions.append({**message, "early": not self.greeted})
+            answer = self.extend(message)
+            if answer is not None:
+                await self._write({"id": message["id"], **answer})
         self._tell()
 
     def _tell(self) -> None:
@@ -213,10 +229,13 @@ async def acp_client(
 
 
 @asynccontextmanager
-async def demo_client(cwd: Path, home: Path) -> AsyncIterator[AcpClient]:
+async def demo_client(
+    cwd: Path, home: Path, declare: Json | None = None, extend: Extend | None = None
+) -> AsyncIterator[AcpClient]:
     """The bundled demonstration agent, initialised; its state lives below ``home``."""
     command = [sys.executable, "-m", "agentconnect.demo"]
     env = {"AGENT_CONNECT_DEMO_HOME": str(home)}
     async with acp_client(command, cwd=cwd, env=env) as client:
-        await client.initialize()
+        client.extend = extend or client.extend
+        await client.initialize(declare)
         yield client

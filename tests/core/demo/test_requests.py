@@ -192,3 +192,32 @@ def test_intent_survives_its_file() -> None:
     assert intent == from_json(as_json(intent))
     assert from_json({"kind": "no such"}) is None
     assert from_json([1]) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "form", "topic", "seconds"),
+    [
+        ("build this in the background and send me the report", "md", "", 3),
+        ("Please build this in the background, then send me the report.", "md", "", 3),
+        ("write a report about penguins in the background", "md", "penguins", 3),
+        ("make me a csv in the background and send it to me", "csv", "", 3),
+        ("run a slow job of 30 seconds in the background", "md", "", 30),
+        ("in the background, draw a chart, it takes 2 minutes", "svg", "", 120),
+        ("write a report about cats and send it to me when it is done", "md", "cats", 3),
+        ("write a file todo.txt saying buy milk in the background", "txt", "=buy milk", 3),
+    ],
+)
+def test_in_the_background(text: str, form: str, topic: str, seconds: int) -> None:
+    """What is wanted, and that it may come later."""
+    found = parse(text)
+    assert (Kind.BACKGROUND, form, topic, seconds) == (
+        found.kind, found.form, found.text, found.number,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text", ["what is in the background of this picture?", "search for background", "read it later"]
+)
+def test_not_in_the_background(text: str) -> None:
+    """The word alone asks for nothing."""
+    assert Kind.BACKGROUND != parse(text).kind
