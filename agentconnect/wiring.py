@@ -18,6 +18,7 @@ import trio
 
 from agentconnect.adapters import registry
 from agentconnect.adapters.acp import AcpAdapter, AcpSettings
+from agentconnect.adapters.acp_session import unheard
 from agentconnect.adapters.cline import Cline
 from agentconnect.adapters.codex import Codex
 from agentconnect.adapters.contract import Adapter
@@ -194,7 +195,7 @@ def makers(
     cwd: str,
     where: Layout,
     children: ChildrenFile | None,
-    problem: Callable[[str], None] | None = None,
+    problem: Callable[[str], None] = unheard,
 ) -> dict[str, registry.Maker]:
     """How each adapter is made; without ``children`` nothing is written down of its processes.
 
@@ -257,7 +258,7 @@ def _acp_adapter(
     cwd: str,
     where: Layout,
     children: ChildrenFile | None,
-    problem: Callable[[str], None] | None,
+    problem: Callable[[str], None],
 ) -> AcpAdapter:
     settings = loaded.settings
     store = SessionStore(settings.session_store or where.sessions)

@@ -17,7 +17,7 @@ from agentconnect.acp import Preset
 from agentconnect.adapters.acp_conversation import Reach
 from agentconnect.adapters.acp_launch import Door, Launch, Token
 from agentconnect.adapters.acp_pool import AgentPool, Limits
-from agentconnect.adapters.acp_session import AcpSession, SessionSettings, Shared
+from agentconnect.adapters.acp_session import AcpSession, SessionSettings, Shared, unheard
 from agentconnect.adapters.childenv import child_environment
 from agentconnect.core.acp.endpoint import Endpoint, remote_cwd
 from agentconnect.core.acp.jsonrpc import detail_of
@@ -80,7 +80,7 @@ class AcpAdapter:
         children: ChildrenFile | None = None,
         inline_dir: Path | None = None,
         token: Token | None = None,
-        problem: Callable[[str], None] | None = None,
+        problem: Callable[[str], None] = unheard,
     ) -> None:
         """``token`` reads the bearer of a dialled agent; ``problem`` hears why a turn failed.
 
@@ -117,7 +117,7 @@ class AcpAdapter:
             limits=SessionLimits(turns=settings.session_turns, idle_s=settings.session_idle_s),
             inline_dir=inline_dir,
         )
-        self._shared = Shared(wall_clock=wall_clock, problem=problem or _unheard)
+        self._shared = Shared(wall_clock=wall_clock, problem=problem)
         self._sessions: dict[SessionKey, AcpSession] = {}
 
     @property
@@ -214,10 +214,6 @@ def _reach(dial: Endpoint | None) -> Reach:
     if dial is None:
         return Reach.CHILD
     return Reach.LOOPBACK if dial.loopback else Reach.ELSEWHERE
-
-
-def _unheard(text: str) -> None:
-    """Nobody keeps a status file."""
 
 
 async def _no_token() -> str:

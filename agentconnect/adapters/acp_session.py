@@ -43,11 +43,15 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
     inline_dir: Path | None = None
 
 
+def unheard(text: str) -> None:
+    """Nobody keeps a status file."""
+
+
 class Shared(msgspec.Struct, kw_only=True):
     """What the conversations of one run tell each other."""
 
     wall_clock: Callable[[], float]
-    problem: Callable[[str], None]
+    problem: Callable[[str], None] = unheard
     """Tells the owner, not the room, what a turn failed of."""
     resume_broken: bool = False
     load_missing_said: set[SessionKey] = msgspec.field(default_factory=set)

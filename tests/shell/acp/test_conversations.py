@@ -123,18 +123,24 @@ async def test_a_missing_login_while_loading_keeps_the_record(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("settings", "closed"),
-    [({"session_turns": 1}, 1), ({"session_memory": False}, 2), ({}, 0)],
-    ids=["retired", "without memory", "goes on"],
+    ("settings", "script", "closed"),
+    [
+        ({"session_turns": 1}, "", 1),
+        ({"session_memory": False}, "", 2),
+        ({}, "", 0),
+        ({}, "\n#error -32000 log in", 0),
+    ],
+    ids=["retired", "without memory", "goes on", "goes on in another process"],
 )
 async def test_a_conversation_that_is_over_is_closed(
-    settings: dict[str, Any], closed: int, tmp_path: Path
+    settings: dict[str, Any], script: str, closed: int, tmp_path: Path
 ) -> None:
     """Where the agent offers ``session/close``; never one that may be continued."""
     log = tmp_path / "log"
     async with running(tmp_path, {"close": True, "log": str(log)}, **settings) as rig:
-        pids = [number_in((await rig.turn("#pid")).answer, "pid") for _ in range(2)]
-        await until(lambda: not any(map(alive, pids[:closed])))
+        pids = [number_in((await rig.turn(f"#pid{script}")).answer, "pid") for _ in range(2)]
+        over = pids if script else pids[:closed]
+        await until(lambda: not any(map(alive, over)))
     asked = [json.loads(line) for line in log.read_text().splitlines()]
     prompted, closings = (
         [each["params"]["sessionId"] for each in asked if each["method"] == method]
