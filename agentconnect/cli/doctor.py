@@ -2,10 +2,10 @@
 
 import logging
 import os
-import sys
 
 import trio
 
+from agentconnect.cli.console import put, say
 from agentconnect.cli.options import Options
 from agentconnect.core.doctor import as_json, as_lines
 from agentconnect.doctor import examine
@@ -16,8 +16,7 @@ def run_doctor(options: Options) -> int:
     logging.disable(logging.CRITICAL)  # the report says it, in its own words
     found = trio.run(examine, options.config, dict(os.environ), options.umask)
     if options.json:
-        sys.stdout.write(as_json(found).decode() + "\n")
+        put([as_json(found).decode()])
     else:
-        sys.stdout.write("\n".join(as_lines(found)) + "\n")
-    sys.stdout.flush()
+        say("\n".join(as_lines(found)))
     return found.exit_code

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from agentconnect.cli.console import put
 from agentconnect.cli.options import Options
 from agentconnect.config import envfile, settings
 from agentconnect.core.errors import StoreUnreadableError
@@ -33,7 +34,7 @@ def run_status(options: Options) -> int:
     try:
         if not options.watch:
             seen = [look(path) for path in paths]
-            print(_shown(seen, as_json=options.json), flush=True)
+            _print(_shown(seen, as_json=options.json), as_json=options.json)
             return _exit_code(seen)
         known = ""
         while True:
@@ -104,8 +105,15 @@ def _redraw(seen: list[Seen], known: str, *, as_json: bool) -> str:
         return known
     now = "\n".join(line for one in seen for line in lines(one, 0.0, moving=False))
     if now != known:
-        print(_shown(seen, as_json=as_json), flush=True)
+        _print(_shown(seen, as_json=as_json), as_json=as_json)
     return now
+
+
+def _print(text: str, *, as_json: bool) -> None:
+    if as_json:
+        put([text])
+    else:
+        print(text, flush=True)
 
 
 def _shown(seen: list[Seen], *, as_json: bool) -> str:

@@ -43,7 +43,7 @@ def _checks(first: Setup, loaded: LoadedSettings) -> list[tuple[str, Check]]:
         ("relay", lambda: relay.look(first.credential)),
         ("workdir", lambda: _in_thread(lambda: folders.look_at_workdir(loaded))),
         ("agent", about_the_agent),
-        ("workspace", lambda: _in_thread(lambda: state.look(loaded, where))),
+        ("workspace", lambda: _in_thread(lambda: state.look(loaded, where, first.credential))),
         ("egress", lambda: _in_thread(lambda: folders.look_at_egress(loaded, where))),
         ("service", about_the_service),
     ]

@@ -13,16 +13,19 @@ from pathlib import Path
 
 import msgspec
 
+from agentconnect.config.envfile import expand_home
 from agentconnect.config.settings import LoadedSettings
 from agentconnect.core.doctor import Finding, failure, ok, warning
 from agentconnect.core.errors import StoreUnreadableError
+from agentconnect.core.relay.credential import Credential
+from agentconnect.core.relay.guard import claim_name
 from agentconnect.core.status import Judgement, Verdict, judge
 from agentconnect.core.status_text import duration
 from agentconnect.core.turns import access
 from agentconnect.store import children, sessions
 from agentconnect.store.delivery_rows import SCHEMA as DELIVERIES
 from agentconnect.store.inspect import inspect
-from agentconnect.store.layout import Layout
+from agentconnect.store.layout import CLAIMS, Layout
 from agentconnect.store.peek import peek
 from agentconnect.store.rows import SCHEMA
 
@@ -38,8 +41,10 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
     pid: str = ""
 
 
-def look(loaded: LoadedSettings, where: Layout) -> list[Finding]:
-    """All lines about the workspace."""
+def look(
+    loaded: LoadedSettings, where: Layout, credential: Credential | None = None
+) -> list[Finding]:
+    """All lines about the workspace, and who else on this machine uses the token."""
     folder = where.state_dir
     findings = _folder(folder)
     holder = _holder(where.lock)
@@ -47,6 +52,8 @@ def look(loaded: LoadedSettings, where: Layout) -> list[Finding]:
         findings += _lock(holder, folder)
         findings += _stores(loaded, where, holder)
         findings += _status(loaded.settings.status_file or where.status, holder)
+    if credential is not None and not holder.held:
+        findings += _token_in_use(credential, Path(expand_home(CLAIMS, loaded.environment)))
     return [*findings, *_disk(folder)]
 
 
@@ -122,6 +129,16 @@ def _lock(holder: Holder, folder: Path) -> list[Finding]:
     if holder.held:
         return [ok("worker", f"a worker runs, pid {holder.pid}, and holds {folder}")]
     return [ok("worker", f"no worker runs with {folder}")]
+
+
+def _token_in_use(credential: Credential, claims: Path) -> list[Finding]:
+    """A worker with another workspace and the same token (relay-wire.md §15)."""
+    name = claim_name(credential.gateway, credential.secret.reveal())
+    other = _holder(claims / name)
+    if not other.held:
+        return []
+    text = f"another worker (pid {other.pid}) polls with this token: one started here stands by"
+    return [warning("token.in_use", text, "stop that one, or make an agent of its own for this")]
 
 
 # --- its files

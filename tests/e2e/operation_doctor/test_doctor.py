@@ -78,6 +78,19 @@ async def test_a_running_worker_is_fine_and_stays_undisturbed(tmp_path: Path) ->
         await relay.relay.answer_to(event_id)
 
 
+async def test_a_token_that_another_workspace_uses(tmp_path: Path) -> None:
+    """Its worker is named; the message that comes meanwhile is that worker's."""
+    async with (
+        running_relay(tmp_path / "relay") as relay,
+        running_worker(relay.token, tmp_path) as worker,
+    ):
+        (tmp_path / "two").mkdir()
+        found = await doctor(environment(relay.token, tmp_path / "two"))
+        assert ["token.in_use"] == found.troubles
+        assert f"pid {worker.process.pid}" in found.said("token.in_use")
+        assert worker.connected()
+
+
 async def test_a_journal_that_a_crash_left_open_is_read_as_it_is(tmp_path: Path) -> None:
     """After kill -9 the log beside the database is neither read in nor removed."""
     async with running_relay(tmp_path / "relay") as relay:
