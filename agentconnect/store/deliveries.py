@@ -19,7 +19,7 @@ from agentconnect.core.delivery import bindings as rules
 from agentconnect.core.delivery import ledger
 from agentconnect.core.delivery.bindings import Binding, Dropped, Purpose
 from agentconnect.core.delivery.deciding import Known, Unreadable
-from agentconnect.core.delivery.effects import Full, Recorded
+from agentconnect.core.delivery.effects import Full, Recorded, Stale
 from agentconnect.core.delivery.founding import record
 from agentconnect.core.delivery.ledger import BindingId, DeliveryId, Entry, WorkerId
 from agentconnect.core.errors import StoreUnreadableError
@@ -89,14 +89,17 @@ class Deliveries:
 
         return await self._or_unreadable(act)
 
-    async def begin(self, entry: Entry) -> Recorded | Full | Unreadable:
+    async def begin(self, entry: Entry) -> Recorded | Full | Stale | Unreadable:
         """The effect ``Begin``: first-seen, on disk. At the cap the oldest that may go goes."""
         wall_now = self._wall_now()
 
-        def act(connection: sqlite3.Connection) -> Recorded | Full:
+        def act(connection: sqlite3.Connection) -> Recorded | Full | Stale:
+            where = "WHERE id = ? AND dropped_at IS NULL"
+            if not rows.bindings(connection, where, (entry.binding,)):
+                return Stale()
             room = self._max_entries - self._file.count
             if room <= 0:
-                room += rows.drop_lapsed(connection, ledger.lapsed_before(wall_now))
+                room += self._drop_lapsed(connection, wall_now)
             if room <= 0:
                 ended_before = ledger.evictable_before(wall_now)
                 room += rows.drop_oldest_ended(connection, ended_before)
@@ -174,7 +177,7 @@ class Deliveries:
         wall_now = self._wall_now()
 
         def act(connection: sqlite3.Connection) -> tuple[Binding, ...]:
-            self._file.count -= rows.drop_lapsed(connection, ledger.lapsed_before(wall_now))
+            self._file.count -= self._drop_lapsed(connection, wall_now)
             connection.execute(
                 "DELETE FROM bindings WHERE dropped_at < ?", (wall_now - FORGET_BINDING_S,)
             )
@@ -219,6 +222,11 @@ class Deliveries:
             )
 
         return await self._do(act)
+
+    def _drop_lapsed(self, connection: sqlite3.Connection, wall_now: float) -> int:
+        """Thirty days from first-seen, and a day from its end: its keys may live that long."""
+        seen, ended = ledger.lapsed_before(wall_now), ledger.evictable_before(wall_now)
+        return rows.drop_lapsed(connection, seen, ended)
 
     async def _do(self, act: Callable[[sqlite3.Connection], T]) -> T:
         """Cancellation: a call that has started always finishes, and its value is returned."""

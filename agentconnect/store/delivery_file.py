@@ -99,7 +99,9 @@ class DeliveryFile:
 
     def _open(self) -> sqlite3.Connection:
         older = [path for path in self._older if path.exists()]
-        match founding(database=self.path.exists(), older=bool(older), seen=self._seen):
+        there = self.path.exists()
+        seen, self._seen = self._seen, self._seen or there
+        match founding(database=there, older=bool(older), seen=seen):
             case Founding.REFUSE:
                 raise StoreUnreadableError(
                     f"{self.path} was taken away while it was in use: put it back, or restart to"
@@ -111,6 +113,7 @@ class DeliveryFile:
                 mine = Older(worker_id=new_worker_id(self._random(RANDOM_BYTES)))
                 create(self.path, rows.SCHEMA, _filling(mine))
         connection = open_existing(self.path, rows.SCHEMA)
+        self._seen = True
         try:
             self.worker_id = WorkerId(rows.worker_id(connection))
             self.count = rows.count(connection)
@@ -119,7 +122,6 @@ class DeliveryFile:
         except _DAMAGE as error:
             connection.close()
             raise StoreUnreadableError(f"{self.path} cannot be used: {_word(error)}") from error
-        self._seen = True
         self._identity, self._size = (found.st_dev, found.st_ino), HEADER_BYTES
         if imported:
             self._put_aside(older)

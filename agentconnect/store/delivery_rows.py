@@ -145,12 +145,14 @@ def update(connection: sqlite3.Connection, entry: Entry) -> bool:
     return True
 
 
-def drop_lapsed(connection: sqlite3.Connection, seen_before: float) -> int:
-    """Finished entries first seen before that moment go. → how many."""
+def drop_lapsed(connection: sqlite3.Connection, seen_before: float, ended_before: float) -> int:
+    """Entries first seen before that moment go, if they ended before the other. → how many."""
     return _drop(
         connection,
-        "SELECT seq FROM deliveries WHERE outcome IS NOT NULL AND first_seen < ?",
+        "SELECT seq FROM deliveries"
+        " WHERE outcome IS NOT NULL AND first_seen < ? AND finished_at < ?",
         seen_before,
+        ended_before,
     )
 
 
@@ -224,8 +226,8 @@ def _put_parts(connection: sqlite3.Connection, seq: int | None, entry: Entry) ->
     )
 
 
-def _drop(connection: sqlite3.Connection, chosen: str, moment: float) -> int:
-    rows = connection.execute(chosen, (moment,)).fetchall()
+def _drop(connection: sqlite3.Connection, chosen: str, *moments: float) -> int:
+    rows = connection.execute(chosen, moments).fetchall()
     connection.executemany("DELETE FROM parts WHERE seq = ?", rows)
     connection.executemany("DELETE FROM deliveries WHERE seq = ?", rows)
     return len(rows)

@@ -16,6 +16,7 @@ COLLABORATOR_LIFE_S = 24 * HOUR_S
 """What the Worker can know: outside a Turn it does not learn that a grant was taken back."""
 
 RANDOM_BYTES = 16
+NOT_IN_FORCE = "this binding is no longer in force"
 
 
 class Purpose(StrEnum):
@@ -113,7 +114,7 @@ def refusal(
     if binding is None or binding.purpose is not Purpose.DELIVERY:
         return "this worker has no such binding"
     if not is_live(binding, wall_now):
-        return "this binding is no longer in force"
+        return NOT_IN_FORCE
     if not binding.collaborator:
         return ""
     if binding.sender not in collaborators:

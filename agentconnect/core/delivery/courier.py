@@ -11,13 +11,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from agentconnect.core.delivery import deciding, keys, ledger, posting
-from agentconnect.core.delivery.answers import Answer, Final, Retry, stored_answer
-from agentconnect.core.delivery.deciding import Accept, Continue, Known, Unreadable
+from agentconnect.core.delivery.answers import Retry, stored_answer
+from agentconnect.core.delivery.deciding import Known, Unreadable
 from agentconnect.core.delivery.effects import (
-    Begin,
     Consult,
     Effect,
-    Full,
     Idle,
     Judge,
     Judged,
@@ -41,7 +39,6 @@ from agentconnect.core.delivery.ledger import (
     with_part,
 )
 from agentconnect.core.delivery.posting import Meaning, Reply, Step
-from agentconnect.core.delivery.request import DeliverRequest
 
 T = TypeVar("T")
 Run = Generator[Effect, Any, T]
@@ -66,81 +63,6 @@ class _Pause(msgspec.Struct, frozen=True, kw_only=True):
     failed: bool = False
     """Counts towards the next wait."""
     stop: bool = False
-
-
-def deliver(request: DeliverRequest, world: World) -> Run[None]:
-    """Run a request: exactly one ``Tell`` at least, unless it is given up before."""
-    known: Known | Unreadable = yield Consult(id=request.id, binding=request.binding)
-    circumstances = world.circumstances()
-    decision = deciding.decide(request, known, circumstances, wall_now=world.wall_now())
-    match decision:
-        case Accept():
-            yield from _accept(request, decision, world)
-        case Continue():
-            yield from resume(decision.entry, world)
-        case _:
-            yield Tell(answer=decision)
-
-
-def resume(entry: Entry, world: World) -> Run[None]:
-    """Go on with a recorded delivery, or with the notice it owes."""
-    entry = ledger.rebased(entry, world.wall_now())
-    unsure = {i for i, part in enumerate(entry.parts) if part.state is PartState.TRYING}
-    yield from Courier(entry, world, unsure).run()
-
-
-def first_entry(request: DeliverRequest, decision: Accept, wall_now: float) -> Entry:
-    """The entry as it is committed before anything else happens."""
-    parts = [
-        Part(kind=PartKind.FILE, name=file.shown_name, mime=file.mime or "", uri=file.uri)
-        for file in request.files
-    ]
-    if request.speaks:
-        # with no file to judge, the post is the next thing to happen: one commit for both
-        state = PartState.WAITING if parts else PartState.TRYING
-        parts.append(Part(kind=PartKind.TEXT, state=state))
-    binding = decision.binding
-    return Entry(
-        id=request.id,
-        worker_id=decision.worker_id,
-        binding=binding.id,
-        room=binding.room,
-        sender=binding.sender,
-        tier=binding.tier.value,
-        folder=binding.folder,
-        first_seen=wall_now,
-        fingerprint=request.fingerprint,
-        parts=tuple(parts),
-        text=request.text if request.speaks else None,
-    )
-
-
-def _accept(request: DeliverRequest, decision: Accept, world: World) -> Run[None]:
-    entry = first_entry(request, decision, world.wall_now())
-    if decision.guarded:
-        found: Judged = yield Scan(folder=entry.folder, text=entry.text, parts=_files(entry))
-        if found.unfit:
-            yield Tell(answer=Final(reason=Reason.REJECTED, detail=found.unfit))
-            return
-        entry = _digested(entry, _file_indexes(entry), found.found)
-    refused = yield from record_first_seen(entry)
-    if refused is not None:
-        yield Tell(answer=refused)
-        return
-    yield from Courier(entry, world, set()).run()
-
-
-def record_first_seen(entry: Entry) -> Run[Answer | None]:
-    """Commit the entry; an answer where that cannot be done. Nothing was posted then."""
-    recorded: Recorded | Full | Unreadable = yield Begin(entry=entry)
-    match recorded:
-        case Unreadable(reason=why):
-            return Retry(retry_after_s=deciding.UNREADABLE_S, reason=why, expires_at=None)
-        case Full():
-            why = "the record of deliveries is full, and what it holds may not be dropped yet"
-            return Retry(retry_after_s=posting.RETRY_CAP_S, reason=why, expires_at=None)
-        case _:
-            return None
 
 
 class Courier:
@@ -203,7 +125,7 @@ class Courier:
 
     def _judge(self) -> Run[bool]:
         """Judge every file that is not posted yet; False: one is unfit, and that is the end."""
-        indexes = [i for i in _file_indexes(self.entry) if not _posted(self.entry.parts[i])]
+        indexes = [i for i in file_indexes(self.entry) if not _posted(self.entry.parts[i])]
         self._judged = True
         if not indexes:
             return True
@@ -224,7 +146,7 @@ class Courier:
         if unfit:
             yield from self._unfit(indexes[at], unfit)
             return False
-        self.entry = _digested(self.entry, indexes, found.found)
+        self.entry = digested(self.entry, indexes, found.found)
         return True
 
     def _part(self, index: int) -> Run[_Pause | None]:
@@ -349,12 +271,11 @@ class Courier:
     # ends, and the record
 
     def _unfit(self, index: int, why: str) -> Run[None]:
-        reason = Reason.UNKNOWN if index in self._unsure else Reason.REJECTED
-        yield from self._end(reason, f"{self._named(index)}: {why}")
+        yield from self._end(Reason.REJECTED, f"{self._named(index)}: {why}")
 
     def _end(self, reason: Reason, detail: str) -> Run[None]:
         entry = self._known_states(self.entry)
-        if reason is Reason.EXPIRED and entry.unsure:
+        if reason in (Reason.EXPIRED, Reason.REJECTED) and entry.unsure:
             reason = Reason.UNKNOWN
         yield from self._save(ledger.ended(entry, self._world.wall_now(), reason, detail))
 
@@ -414,15 +335,11 @@ def _posted(part: Part) -> bool:
     return part.state is PartState.POSTED
 
 
-def _file_indexes(entry: Entry) -> list[int]:
+def file_indexes(entry: Entry) -> list[int]:
     return [i for i, part in enumerate(entry.parts) if part.kind is PartKind.FILE]
 
 
-def _files(entry: Entry) -> tuple[Part, ...]:
-    return tuple(entry.parts[i] for i in _file_indexes(entry))
-
-
-def _digested(entry: Entry, indexes: list[int], found: tuple[tuple[int, str], ...]) -> Entry:
+def digested(entry: Entry, indexes: list[int], found: tuple[tuple[int, str], ...]) -> Entry:
     for index, (size, sha256) in zip(indexes, found, strict=False):
         entry = with_part(entry, index, size=size, sha256=sha256)
     return entry

@@ -66,7 +66,10 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Begin(msgspec.Struct, frozen=True, kw_only=True):
-    """Commit first-seen. → :class:`Recorded` | :class:`Full` | ``deciding.Unreadable``."""
+    """Commit first-seen.
+
+    → :class:`Recorded` | :class:`Full` | :class:`Stale` | ``deciding.Unreadable``.
+    """
 
     entry: Entry
 
@@ -83,6 +86,10 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
 
 class Full(msgspec.Struct, frozen=True, kw_only=True):
     """The ledger holds as many entries as it may, and none of them may go."""
+
+
+class Stale(msgspec.Struct, frozen=True, kw_only=True):
+    """The binding was dropped after it was asked about; judged in the same transaction."""
 
 
 class PostText(msgspec.Struct, frozen=True, kw_only=True):

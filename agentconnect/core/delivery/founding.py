@@ -65,7 +65,7 @@ class RecordFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def founding(*, database: bool, older: bool, seen: bool) -> Founding:
-    """``seen``: this process has had the store open, so that a missing one is a lost one."""
+    """``seen``: this process has found the store there, so that a missing one is a lost one."""
     if database:
         return Founding.OPEN
     if seen:

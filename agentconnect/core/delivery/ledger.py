@@ -142,7 +142,12 @@ def with_part(entry: Entry, index: int, **changes: object) -> Entry:
 
 
 def rebased(entry: Entry, wall_now: float) -> Entry:
-    """A first-seen in the future counts as now, less the age it surely has (§10, clocks)."""
+    """A first-seen in the future counts as now, less the age it surely has (§10, clocks).
+
+    An end that was told stays as it was told.
+    """
+    if not entry.in_progress:
+        return entry
     latest = wall_now - entry.aged_s
     return msgspec.structs.replace(entry, first_seen=min(entry.first_seen, latest))
 

@@ -33,7 +33,7 @@ class Active(Generic[CallerT]):
 
 
 class Started(msgspec.Struct, Generic[CallerT], frozen=True):
-    """Run ``courier.deliver`` for it."""
+    """Run ``intake.deliver`` for it."""
 
     active: Active[CallerT]
 
@@ -83,7 +83,7 @@ class Runs(Generic[CallerT]):
         return Joined(active, nudge=active.idle is not None)
 
     def resume(self, entry: Entry) -> Active[CallerT] | None:
-        """Run ``courier.resume`` for it; None where it is being run already."""
+        """Run ``intake.resume`` for it; None where it is being run already."""
         if entry.id in self._active:
             return None
         active = self._active[entry.id] = Active[CallerT](entry.id, entry.fingerprint)
