@@ -34,6 +34,10 @@ PREFLIGHT_S = 10.0
 VERSION_S = 5.0
 NODE_MAJOR = 18
 _NODE_WORDS = frozenset({"npx", "npm", "node"})
+COMMAND = "AGENT_CONNECT_ACP_COMMAND"
+_NOT_CHECKED = warning(
+    "agent", "not checked: a setting about it is wrong", "mend the settings first"
+)
 _NODE_MEND = "install Node.js 18 or newer, so that node and npx are on PATH"
 
 
@@ -52,6 +56,8 @@ async def look(loaded: LoadedSettings, where: Layout, unit: Installed | None) ->
     if loaded.settings.adapter not in registry.NAMES:
         text = "not checked: no adapter says which agent it is"
         return [warning("agent", text, "set AGENT_CONNECT_ADAPTER first")]
+    if loaded.environment.get(COMMAND, "").strip() and not loaded.settings.acp_command:
+        return [_NOT_CHECKED]
     environment = child_environment(loaded.environment, secret_names())
     cwd = await trio.to_thread.run_sync(_cwd, loaded)
     wanted = await trio.to_thread.run_sync(_wanted, loaded)
@@ -189,8 +195,7 @@ async def _start(
         )
         description = await _preflight(adapter)
     except SettingsError:
-        text = "not checked: a setting about it is wrong"
-        return [warning("agent", text, "mend the settings first")]
+        return [_NOT_CHECKED]
     except AgentConnectError as error:
         return [_would_not_start(str(error), wanted or _unstarted(loaded))]
     if description is None:

@@ -106,6 +106,8 @@ async def test_a_dialled_agent_is_dialled_with_its_token(tmp_path: Path) -> None
         tmp_path, AGENT_CONNECT_ADAPTER="acp", AGENT_CONNECT_ACP_URL="ftp://elsewhere"
     )
     assert "a setting about it is wrong" in found["agent"].text
+    found = await look(tmp_path, AGENT_CONNECT_ADAPTER="acp", AGENT_CONNECT_ACP_COMMAND="'open")
+    assert "a setting about it is wrong" in found["agent"].text
 
 
 async def test_ollama_without_a_server(tmp_path: Path) -> None:
