@@ -149,15 +149,17 @@ def _read(path: str, max_bytes: int) -> bytes:
         raise _CannotRead("it is no longer on this machine") from error
     except (OSError, RuntimeError) as error:
         raise _CannotRead(f"it cannot be opened ({_cause(error)})") from error
-    with os.fdopen(handle, "rb") as file:
+    try:
         facts = os.fstat(handle)
         if not stat.S_ISREG(facts.st_mode):
             raise _CannotRead("it is not a regular file")
         _check_size(facts.st_size, max_bytes)
-        try:
+        with open(handle, "rb", closefd=False) as file:
             data = file.read(max_bytes + 1 if max_bytes else -1)
-        except OSError as error:
-            raise _CannotRead(f"it cannot be read ({_cause(error)})") from error
+    except OSError as error:
+        raise _CannotRead(f"it cannot be read ({_cause(error)})") from error
+    finally:
+        os.close(handle)
     _check_size(len(data), max_bytes)
     return data
 
