@@ -26,7 +26,6 @@ CREATE TABLE entry (
   id TEXT NOT NULL UNIQUE,
   binding TEXT NOT NULL,
   worker TEXT NOT NULL,
-  params TEXT,
   fingerprint TEXT NOT NULL,
   parts INTEGER NOT NULL,
   queued REAL NOT NULL,
@@ -43,11 +42,14 @@ CREATE TABLE entry (
   detail TEXT NOT NULL DEFAULT '',
   delivered TEXT NOT NULL DEFAULT '[]',
   ended REAL,
-  told INTEGER NOT NULL DEFAULT 0
+  told INTEGER NOT NULL DEFAULT 0,
+  params TEXT -- last, so that the others are found without reading it
 ) STRICT;
-CREATE INDEX open_entry ON entry(told, due);
-CREATE INDEX waiting_entry ON entry(number) WHERE outcome IS NULL;
-CREATE INDEX ended_entry ON entry(ended) WHERE outcome IS NOT NULL;
+CREATE INDEX waiting_due ON entry(due) WHERE outcome IS NULL;
+CREATE INDEX waiting_deadline ON entry(deadline) WHERE outcome IS NULL;
+CREATE INDEX untold_due ON entry(due) WHERE outcome IS NOT NULL AND told = 0;
+CREATE INDEX held ON entry(held_until) WHERE holder IS NOT NULL;
+CREATE INDEX ended ON entry(ended) WHERE outcome IS NOT NULL;
 """
 
 

@@ -48,16 +48,23 @@ UPDATE entry SET outcome = 'final', ended = ?, due = ?, holder = NULL, params = 
   detail = CASE WHEN attempts = 0 THEN 'It was never sent.'
     WHEN last = '' THEN 'No answer came.' ELSE 'The last try came to: ' || last END
 WHERE outcome IS NULL AND deadline <= ? AND {_FREE}"""  # noqa: S608 - all of it is ours
-_NEXT = f"""
-SELECT * FROM entry WHERE told = 0 AND (outcome IS NOT NULL OR {_OURS})
-  AND (due <= ? OR marked > ?) AND {_FREE} ORDER BY outcome IS NULL, due, number LIMIT 1"""  # noqa: S608
+_UNTOLD = f"""
+SELECT number FROM entry WHERE outcome IS NOT NULL AND told = 0 AND due <= ? AND {_FREE}
+ORDER BY due LIMIT 1"""  # noqa: S608
+_WAITING = f"""
+SELECT number FROM entry WHERE outcome IS NULL AND due <= ? AND {_FREE} AND {_OURS}
+ORDER BY due, number LIMIT 1"""  # noqa: S608
+_STEPPED = "UPDATE entry SET due = ?, marked = ? WHERE told = 0 AND marked > ? AND due > ?"
 _HOLD = "UPDATE entry SET holder = ?, held_until = ?, marked = ? WHERE number = ?"
 _SENT = """
 UPDATE entry SET attempts = attempts + 1, first_sent = coalesce(first_sent, ?),
   deadline = iif(first_sent IS NULL, ?, deadline) WHERE number = ?"""
 _WHEN = f"""
-SELECT min(max(iif(outcome IS NOT NULL, due, iif({_OURS}, min(due, deadline), deadline)),
-  iif(holder IS NULL, 0, held_until))) FROM entry WHERE told = 0"""  # noqa: S608
+SELECT min(at) FROM (
+  SELECT min(due) AS at FROM entry WHERE outcome IS NOT NULL AND told = 0 AND holder IS NULL
+  UNION ALL SELECT min(due) FROM entry WHERE outcome IS NULL AND holder IS NULL AND {_OURS}
+  UNION ALL SELECT min(deadline) FROM entry WHERE outcome IS NULL AND holder IS NULL
+  UNION ALL SELECT min(held_until) FROM entry WHERE holder IS NOT NULL)"""  # noqa: S608
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +109,8 @@ class Outbox:
         self._clock = clock
         self._lock = threading.RLock()
         self._pid = os.getpid()
-        self._connection = connect(self.path)
-        self._connection.row_factory = sqlite3.Row
-        self._connection.create_function("lives", 1, lives)
+        self._closed = False
+        self._connection, self._inode = self._open()
 
     def __enter__(self) -> Self:
         return self
@@ -115,6 +121,7 @@ class Outbox:
     def close(self) -> None:
         """Close the file; what is stored stays."""
         with self._lock:
+            self._closed = True
             self._connection.close()
 
     def now(self) -> float:
@@ -176,7 +183,7 @@ class Outbox:
         with self._lock, translated(self.path):
             self._own()
             version = self._connection.execute("PRAGMA data_version").fetchone()[0]
-            return version, self._connection.total_changes
+            return version, self._connection.total_changes, self._inode
 
     def claim(self, holder: str, not_for: frozenset[str] = frozenset()) -> Claim | None:
         """Take the next entry that is due to be sent or told; None if there is none.
@@ -187,14 +194,16 @@ class Outbox:
         now = self._clock()
         with self._write() as run:
             run(_EXPIRE, now, now, now, now)
-            row = run(_NEXT, json.dumps(sorted(not_for)), now, now + CLOCK_STEP_S, now).fetchone()
-            if row is None:
+            found = run(_UNTOLD, now, now).fetchone()
+            sends = found is None
+            found = found or run(_WAITING, now, now, json.dumps(sorted(not_for))).fetchone()
+            if found is None:
+                run(_STEPPED, now, now, now + CLOCK_STEP_S, now)
                 return None
-            sends = row["outcome"] is None
-            run(_HOLD, holder, now + LEASE_S, now, row["number"])
+            run(_HOLD, holder, now + LEASE_S, now, found["number"])
             if sends:
-                run(_SENT, now, now + RETRY_FOR_S, row["number"])
-            taken = run("SELECT * FROM entry WHERE number = ?", row["number"]).fetchone()
+                run(_SENT, now, now + RETRY_FOR_S, found["number"])
+            taken = run("SELECT * FROM entry WHERE number = ?", found["number"]).fetchone()
         params = json.loads(taken["params"]) if sends else {}
         return Claim(_entry(taken), holder, params, taken["parts"])
 
@@ -271,9 +280,20 @@ class Outbox:
                     self._connection.execute("ROLLBACK")
                 raise
 
+    def _open(self) -> tuple[sqlite3.Connection, tuple[int, int]]:
+        connection = connect(self.path)
+        connection.row_factory = sqlite3.Row
+        connection.create_function("lives", 1, lives)
+        with translated(self.path):
+            return connection, _inode(self.path)
+
     def _own(self) -> None:
+        """See to it that the connection is this process's, and to the file that has the name."""
         if os.getpid() != self._pid:
             raise OutboxError(f"{self.path}: open it anew after a fork, this one is the parent's")
+        if not self._closed and _inode(self.path) != self._inode:
+            old, (self._connection, self._inode) = self._connection, self._open()
+            old.close()
 
 
 def _prune(run: Callable[..., sqlite3.Cursor], now: float) -> None:
@@ -283,6 +303,15 @@ def _prune(run: Callable[..., sqlite3.Cursor], now: float) -> None:
         " AND told = 1 AND ended < ? ORDER BY ended DESC LIMIT -1 OFFSET ?)",
         *(now - KEEP_AT_LEAST_S, MAX_ENDED),
     )
+
+
+def _inode(path: Path) -> tuple[int, int]:
+    """Which file has the name; ``(0, 0)`` for none."""
+    try:
+        about = path.stat()
+    except FileNotFoundError:
+        return 0, 0
+    return about.st_dev, about.st_ino
 
 
 def _worker(binding: str) -> str:

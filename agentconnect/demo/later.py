@@ -62,4 +62,4 @@ async def send_late(path: Path, request: Callable[[str, dict[str, Any]], Awaitab
 
 def _ended(entry: Entry) -> None:
     if entry.state != "delivered":
-        log.warning("delivery %s did not arrive: %s %s", entry.id, entry.reason, entry.detail)
+        log.warning("delivery %s did not arrive: %r %r", entry.id, entry.reason, entry.detail)

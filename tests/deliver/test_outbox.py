@@ -191,6 +191,7 @@ def test_a_clock_stepped_back_holds_nothing_up(outbox: Outbox, clock: Clock) -> 
     assert claim is not None
     outbox.tell(claim)
     clock.at -= 365 * DAY
+    assert outbox.claim("me") is None  # the step is seen, and what it held up is due
     claim = outbox.claim("me")
     assert claim is not None
     assert "y" == claim.entry.id
@@ -295,6 +296,33 @@ def test_leftovers_of_a_removed_outbox(path: Path) -> None:
         path.with_name(path.name + suffix + ".copy").replace(path.with_name(path.name + suffix))
     with Outbox(path) as new:
         assert [] == new.entries()
+
+
+def test_a_removed_file(outbox: Outbox, path: Path) -> None:
+    """An outbox that was removed or put back under an open one: the file with the name counts."""
+    outbox.put("x", BINDING, "hello")
+    seen = outbox.changes()
+    for file in path.parent.glob("outbox.db*"):
+        file.unlink()
+    with Outbox(path) as other:
+        other.put("y", BINDING, "hello")
+        assert seen != outbox.changes()
+        assert ["y"] == [entry.id for entry in outbox.entries()]
+        outbox.put("z", BINDING, "hello")
+        assert ["y", "z"] == [entry.id for entry in other.entries()]
+    for file in path.parent.glob("outbox.db*"):
+        file.unlink()
+    assert outbox.put("y", BINDING, "hello")
+    with Outbox(path) as other:
+        assert ["y"] == [entry.id for entry in other.entries()]
+
+
+def test_a_closed_outbox(outbox: Outbox) -> None:
+    """Using a closed one is an error in words, and closing it twice is none."""
+    outbox.close()
+    outbox.close()
+    with pytest.raises(OutboxError, match="closed"):
+        outbox.put("x", BINDING, "hello")
 
 
 def test_a_full_disk(tmp_path: Path) -> None:

@@ -282,4 +282,6 @@ class Histories(RuleBasedStateMachine):
 
 
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(stateful_step_count=40)
+TestHistories.settings = settings(
+    max_examples=min(200, settings().max_examples), stateful_step_count=40
+)

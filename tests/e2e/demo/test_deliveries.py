@@ -110,8 +110,11 @@ async def test_a_report_after_the_turn(work: Path, state: Path, meta: Json) -> N
 async def test_what_waits_is_sent_when_a_listener_comes(
     work: Path, state: Path, meta: Json
 ) -> None:
-    """Queued while nobody listens, it goes out when a listener starts, after its handshake."""
+    """A turn's connection sends nothing that waits; a listener does, after its handshake."""
     queue(state, meta)
+    async with demo_client(work, state, TURN) as client:
+        assert "milk" in (await client.turn(await client.new(work), "read notes.txt")).text
+        assert [] == client.extensions
     async with listener(work, state, delivered()) as late:
         assert 1 == len(await asked(late))
         assert "delivered" == await ended(state)
