@@ -122,7 +122,8 @@ def status_writer(settings: config.Settings, where: Layout) -> StatusWriter:
 
 def notifier(environment: Mapping[str, str]) -> Notifier:
     """systemd's notify socket, if this is a service."""
-    watchdog = environment.get("WATCHDOG_USEC", "")
+    ours = environment.get("WATCHDOG_PID", "").strip() in {"", str(os.getpid())}
+    watchdog = environment.get("WATCHDOG_USEC", "") if ours else ""
     return Notifier(
         environment.get("NOTIFY_SOCKET", ""),
         watchdog_usec=int(watchdog) if watchdog.isdecimal() else 0,

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from agentconnect import wiring
 from agentconnect.status.notify import Notifier
 
 
@@ -86,3 +87,14 @@ async def test_watchdog_is_fed_only_while_there_is_progress(
 async def test_no_watchdog_returns_at_once() -> None:
     """Without an interval there is nothing to feed."""
     await Notifier("/x").run(lambda: True)
+
+
+async def test_a_watchdog_of_another_process_is_not_fed(
+    manager: tuple[str, socket.socket],
+) -> None:
+    """``WATCHDOG_PID`` says whose it is: a worker started below a service leaves it alone."""
+    path, _listener = manager
+    other = wiring.notifier({"NOTIFY_SOCKET": path, "WATCHDOG_USEC": "20000", "WATCHDOG_PID": "1"})
+    with trio.fail_after(10):
+        await other.run(lambda: True)
+    other.close()
