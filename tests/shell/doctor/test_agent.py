@@ -123,7 +123,7 @@ async def test_ollama_without_a_server(tmp_path: Path) -> None:
         ("echo codex-cli 0.98.0", Level.OK, "codex-cli 0.98.0"),
         ("echo broken >&2; exit 3", Level.WARNING, "ended with code 3: broken"),
         ("while :; do echo y; done", Level.OK, "codex, y"),
-        ("env", Level.OK, "codex"),
+        ('echo "given: $AGENT_CONNECT_TOKEN."', Level.OK, "given: ."),
     ],
 )
 async def test_a_known_program_is_asked_for_its_version(
@@ -134,7 +134,6 @@ async def test_a_known_program_is_asked_for_its_version(
     found = await look(tmp_path, AGENT_CONNECT_ADAPTER="codex", PATH=f"{tmp_path}:/usr/bin:/bin")
     assert level == found["agent.program"].level
     assert said in found["agent.program"].text
-    assert "s3cret" not in found["agent.program"].text
 
 
 async def test_a_program_that_cannot_be_run(tmp_path: Path) -> None:
