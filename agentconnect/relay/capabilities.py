@@ -1,17 +1,19 @@
 """Whether this relay takes keyed posts, and the key of one (relay-wire.md §3.9).
 
-Enabled only by an answer that is understood whole; anything else means posts without keys. The key
-is the same for the same post in every run, so a repeat can never become a second message.
+One probe for everything that posts: room ops, files of answers, deferred deliveries; its reader is
+``core/delivery/capability``. Anything but an answer understood whole means posts without keys. The
+key is the same for the same post in every run, so a repeat can never become a second message.
 """
 
 import hashlib
 import logging
-import re
+from collections.abc import Callable
+from typing import Final
 
-import msgspec
 import rfc8785
 import trio
 
+from agentconnect.core.delivery.capability import Probe, judge
 from agentconnect.core.errors import RelayError
 from agentconnect.relay.http import Call, Http
 
@@ -19,71 +21,103 @@ log = logging.getLogger("agentconnect.relay")
 
 RECHECK_S = 60.0
 KNOWN_SOON_S = 2.0
-TTL_MIN_S = 86_400
-MESSAGES, MEDIA = "POST /v1/rooms/{}/messages", "POST /v1/rooms/{}/media"
-
-
-class _Posts(msgspec.Struct):
-    header: str
-    ttl_seconds: int
-    routes: list[str]
-
-
-class _Answer(msgspec.Struct):
-    room_post_idempotency: _Posts
+PROBE_WITHIN_S = 10.0
+NEVER: Final = float("-inf")
 
 
 class Capabilities:
-    """What the probe found."""
+    """What the probe found last. ``probe`` is None before the first answer."""
 
-    def __init__(self, http: Http, worker_id: str) -> None:
+    def __init__(
+        self,
+        http: Http,
+        worker_id: str,
+        *,
+        recheck_s: float = RECHECK_S,
+        mono_now: Callable[[], float] = trio.current_time,
+    ) -> None:
+        self.probe: Probe | None = None
+        self.withdrawn = False
         self._http = http
         self._worker_id = worker_id
-        self._keyed = False
+        self._recheck_s = recheck_s
+        self._mono_now = mono_now
+        self._asked_at = self._withdrawn_at = NEVER
+        self._asking = trio.Lock()
         self._known = trio.Event()
+        self._changed = trio.Event()
+
+    @property
+    def trusted(self) -> bool:
+        """The last probe passed, and no post has shown otherwise since."""
+        return self.probe is not None and self.probe.passed and not self.withdrawn
 
     async def keyed(self) -> bool:
         """Whether posts may carry a key; waits a moment for the first probe."""
         if not self._known.is_set():
             with trio.move_on_after(KNOWN_SOON_S):
                 await self._known.wait()
-        return self._keyed
+        return self.trusted
 
     def withdraw(self) -> None:
         """A keyed post came back without its echo: keys are not honoured after all."""
-        if self._keyed:
+        if not self.withdrawn:
             log.warning("the relay took a keyed post without saying so: posting without keys")
-        self._keyed = False
+        self.withdrawn = True
+        self._withdrawn_at = self._mono_now()
+        self._tell()
 
     def key(self, post: str, part: int | str = 0) -> str:
         """The key of one post: of a task's file, of a placeholder."""
         return hashlib.sha256(rfc8785.dumps([self._worker_id, post, part])).hexdigest()
 
+    async def changed(self) -> None:
+        """Return once anything in here has changed."""
+        await self._changed.wait()
+
+    async def ask(self) -> Probe:
+        """Probe now; callers that come meanwhile share the answer. Bounded, never raises.
+
+        A withdrawal is lifted by the first probe that passes a while after it: the one before was
+        just as sure.
+        """
+        came_at = self._mono_now()
+        async with self._asking:
+            if self.probe is not None and self._asked_at > came_at:
+                return self.probe
+            began_at = self._mono_now()
+            probe = await self._ask()
+            self._asked_at = self._mono_now()
+        if probe != self.probe:
+            log.info("keys for posts: %s", probe.why or "kept by the relay")
+        self.probe = probe
+        if probe.passed and began_at >= self._withdrawn_at + self._recheck_s:
+            self.withdrawn = False
+        self._known.set()
+        self._tell()
+        return probe
+
     async def run(self) -> None:
-        """Probe, and again each minute while nothing is known; a clear answer is kept."""
+        """Probe, and again each minute while keys are not to be trusted; until cancelled."""
         while True:
-            try:
-                answer = await self._http.send(Call(path="/v1/capabilities", within_s=10.0))
-            except RelayError as error:
-                clear = error.status in (404, 405)
-            else:
-                clear = True
-                self._keyed = understands(answer.body)
-            self._known.set()
-            if clear:
-                return
-            await trio.sleep(RECHECK_S)
+            if not self.trusted and self._due_s() <= 0:
+                await self.ask()
+            with trio.move_on_after(float("inf") if self.trusted else self._due_s()):
+                await self._changed.wait()
 
+    def _due_s(self) -> float:
+        """Seconds until the next probe is due."""
+        last = max(self._asked_at, self._withdrawn_at)
+        return max(0.0, last + self._recheck_s - self._mono_now())
 
-def understands(body: bytes) -> bool:
-    """The strict reader: header, life and both routes, placeholders by any name."""
-    try:
-        posts = msgspec.json.decode(body, type=_Answer).room_post_idempotency
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return False
-    routes = {re.sub(r"\{[^{}]*\}", "{}", route.strip()) for route in posts.routes}
-    return (
-        posts.header.lower() == "idempotency-key"
-        and posts.ttl_seconds >= TTL_MIN_S
-        and {MESSAGES, MEDIA} <= routes
-    )
+    async def _ask(self) -> Probe:
+        call = Call(path="/v1/capabilities", within_s=PROBE_WITHIN_S)
+        try:
+            answer = await self._http.send(call)
+        except RelayError as error:
+            return judge(error.status, b"")
+        return judge(answer.status, answer.body)
+
+    def _tell(self) -> None:
+        self._changed.set()
+        self._changed = trio.Event()

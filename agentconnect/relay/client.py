@@ -18,15 +18,17 @@ from agentconnect.core.relay.journal import IN_FLIGHT
 from agentconnect.core.task import TaskId
 from agentconnect.relay.acks import Acks
 from agentconnect.relay.auth import Bearer
-from agentconnect.relay.capabilities import Capabilities
+from agentconnect.relay.capabilities import RECHECK_S, Capabilities
 from agentconnect.relay.claim import BearerClaim
 from agentconnect.relay.debts import pay_debts
 from agentconnect.relay.egress import LIMIT_BYTES, Egress
 from agentconnect.relay.events import EventChannel, Health, Sink
+from agentconnect.relay.exports import Exports
 from agentconnect.relay.guard import GuardKeeper
 from agentconnect.relay.heartbeat import Heartbeat
 from agentconnect.relay.http import USER_AGENT, Http
 from agentconnect.relay.intake import HandOver, Intake
+from agentconnect.relay.keyed import KeyedPosts
 from agentconnect.relay.media import Media
 from agentconnect.relay.outbox import Outbox
 from agentconnect.relay.pictures import Pictures
@@ -47,8 +49,8 @@ class RelayConfig(msgspec.Struct, frozen=True, kw_only=True):
     ``token_file`` is the file the token came from, if it came from one; ``on_rotated`` is told each
     new secret, so that nothing that is written down ever holds it. In ``claims_dir`` all state
     folders of this user agree on who polls with a token. ``private_folders`` and
-    ``private_files`` are never sent, whatever ``egress_roots`` says. ``events``: where the
-    event channel goes; None: it is off.
+    ``private_files`` are never sent, whatever ``egress_roots`` says; of ``delivery_root`` only
+    deliveries send, each from one folder. ``events``: where the event channel goes; None: off.
     """
 
     credential: Credential
@@ -63,6 +65,8 @@ class RelayConfig(msgspec.Struct, frozen=True, kw_only=True):
     pictures_dir: Path | None = None
     egress_roots: tuple[str, ...] = ()
     egress_limit: int = LIMIT_BYTES
+    delivery_root: str = ""
+    keys_recheck_s: float = RECHECK_S
     private_folders: tuple[str, ...] = ()
     private_files: tuple[str, ...] = ()
     package_version: str = "0"
@@ -108,7 +112,9 @@ class Relay:
         self._outbox = Outbox(self._http, journal, changed=touch)
         self._media = Media(self._http, config.media_dir, config.media_origins)
         self._pictures = Pictures(config.pictures_dir)
-        self._capabilities = Capabilities(self._http, journal.worker_id)
+        self.capabilities = Capabilities(
+            self._http, journal.worker_id, recheck_s=config.keys_recheck_s
+        )
         self._heartbeat = Heartbeat(
             self._http,
             version=config.package_version,
@@ -139,13 +145,16 @@ class Relay:
             private_files=config.private_files,
             limit=config.egress_limit,
         )
-        self.dropped_roots = self._egress.dropped
-        self.rooms = RoomOps(self._http, self._capabilities)
+        self.dropped_roots, self.egress_roots = self._egress.dropped, self._egress.roots
+        self.rooms = RoomOps(self._http, self.capabilities)
+        self.keyed = KeyedPosts(
+            self._http, self.rooms, Exports(config.delivery_root, limit=config.egress_limit)
+        )
         self.results = Results(
             journal,
             self._outbox,
             self.rooms,
-            self._capabilities,
+            self.capabilities,
             self._egress,
             self._pictures,
             release=self._media.release,
@@ -218,7 +227,7 @@ class Relay:
         await self._media.sweep()
         owed = {entry.id for entry in self._journal.accepted()}
         await self._pictures.sweep(owed.__contains__)
-        beside.start_soon(self._capabilities.run)
+        beside.start_soon(self.capabilities.run)
         beside.start_soon(self._acks.run)
         beside.start_soon(self._strandings.run)
         beside.start_soon(self._heartbeat.run)

@@ -100,39 +100,39 @@ class Egress:
             resolved, root = self._place(path, base_dir, _own(own))
             handle = _open_below(root, resolved)
             try:
-                self._judge(handle, resolved)
-                return Outgoing(path=resolved, content=self._content(handle))
+                size = judge(handle, self._limit, self._private_files)
+                return Outgoing(path=resolved, content=read_whole(handle, size))
             finally:
                 os.close(handle)
-        except _Refused as refused:
+        except RefusedError as refused:
             return refused.refusal
 
     def _place(self, path: str, base_dir: str, own: str) -> tuple[str, str]:
         """The resolved path and the root it lies below."""
         path = path.strip()
         if not path:
-            raise _Refused("no_path")
+            raise RefusedError("no_path")
         if "\0" in path:
-            raise _Refused("not_a_path")
+            raise RefusedError("not_a_path")
         if not self._roots and not own:
-            raise _Refused("no_roots")
+            raise RefusedError("no_roots")
         path = _home(path)
         if not path.startswith("/"):
             base = _home(base_dir.strip())
             if not base.startswith("/") or "\0" in base:
-                raise _Refused("relative_without_base")
+                raise RefusedError("relative_without_base")
             path = f"{base}/{path}"
         try:
             resolved = os.path.realpath(path)
         except (OSError, ValueError):
-            raise _Refused("not_a_path") from None
+            raise RefusedError("not_a_path") from None
         if own and resolved.startswith(own + "/"):
             return resolved, own
         for root in self._roots:
             if resolved.startswith(root + "/"):
                 self._check_private(resolved)
                 return resolved, root
-        raise _Refused("outside")
+        raise RefusedError("outside")
 
     def _check_private(self, resolved: str) -> None:
         *folders, name = resolved.split("/")
@@ -143,42 +143,72 @@ class Egress:
             or PRIVATE_FOLDERS.intersection(folder.lower() for folder in folders)
             or any(resolved.startswith(folder + "/") for folder in self._private)
         ):
-            raise _Refused("private")
-
-    def _judge(self, handle: int, resolved: str) -> None:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
-            raise _Refused("not_regular")
-        if (found.st_dev, found.st_ino) in _identities(self._private_files):
-            raise _Refused("private")
-        if found.st_nlink != 1:
-            raise _Refused("multi_linked")
-        if self._limit and found.st_size > self._limit:
-            raise _Refused("too_big", size=found.st_size, limit=self._limit)
-
-    def _content(self, handle: int) -> bytes:
-        """All of the file as judged; one that grew meanwhile is not sent."""
-        size = os.fstat(handle).st_size
-        chunks: list[bytes] = []
-        left = size + 1
-        try:
-            while left:
-                chunk = os.read(handle, min(left, 1 << 20))
-                if not chunk:
-                    break
-                chunks.append(chunk)
-                left -= len(chunk)
-        except OSError:
-            raise _Refused("unreadable") from None
-        if not left:
-            raise _Refused("grew")
-        return b"".join(chunks)
+            raise RefusedError("private")
 
 
-class _Refused(Exception):
+class RefusedError(Exception):
+    """A file is not sent."""
+
     def __init__(self, code: str, *, size: int = 0, limit: int = 0) -> None:
         super().__init__(code)
         self.refusal = Refusal(code=code, size=size, limit=limit)
+
+
+def open_steps(folder: int, steps: Sequence[str] | Sequence[bytes]) -> int:
+    """Open a file below an open folder, component by component, following no link.
+
+    Raises: RefusedError.
+    """
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+    *folders, name = steps
+    at = folder
+    try:
+        for step in folders:
+            deeper = os.open(step, flags | os.O_DIRECTORY, dir_fd=at)
+            if at != folder:
+                os.close(at)
+            at = deeper
+        return os.open(name, flags | os.O_NONBLOCK | os.O_NOCTTY, dir_fd=at)
+    except OSError as error:
+        raise _unopened(error) from None
+    finally:
+        if at != folder:
+            os.close(at)
+
+
+def judge(handle: int, limit: int, private_files: Sequence[str] = ()) -> int:
+    """What an open file has to be; ``limit`` in bytes, 0: none. → its size.
+
+    Raises: RefusedError.
+    """
+    found = os.fstat(handle)
+    if not stat.S_ISREG(found.st_mode):
+        raise RefusedError("not_regular")
+    if (found.st_dev, found.st_ino) in _identities(private_files):
+        raise RefusedError("private")
+    if found.st_nlink != 1:
+        raise RefusedError("multi_linked")
+    if limit and found.st_size > limit:
+        raise RefusedError("too_big", size=found.st_size, limit=limit)
+    return found.st_size
+
+
+def read_whole(handle: int, size: int) -> bytes:
+    """All of a file as judged; one that grew meanwhile is not sent. Raises: RefusedError."""
+    chunks: list[bytes] = []
+    left = size + 1
+    try:
+        while left:
+            chunk = os.read(handle, min(left, 1 << 20))
+            if not chunk:
+                break
+            chunks.append(chunk)
+            left -= len(chunk)
+    except OSError:
+        raise RefusedError("unreadable") from None
+    if not left:
+        raise RefusedError("grew")
+    return b"".join(chunks)
 
 
 def _own(folder: str) -> str:
@@ -188,24 +218,22 @@ def _own(folder: str) -> str:
 
 
 def _open_below(root: str, resolved: str) -> int:
-    """Open ``resolved`` from its root, component by component, following no link."""
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-    *folders, name = resolved[len(root) + 1 :].split("/")
-    folder = -1
+    """Open ``resolved`` from its root."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_DIRECTORY
     try:
-        folder = os.open(root, flags | os.O_DIRECTORY)
-        for step in folders:
-            deeper = os.open(step, flags | os.O_DIRECTORY, dir_fd=folder)
-            os.close(folder)
-            folder = deeper
-        return os.open(name, flags | os.O_NONBLOCK | os.O_NOCTTY, dir_fd=folder)
+        folder = os.open(root, flags)
     except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENOTDIR):
-            raise _Refused("swapped") from None
-        raise _Refused("missing" if error.errno == errno.ENOENT else "unopenable") from None
+        raise _unopened(error) from None
+    try:
+        return open_steps(folder, resolved[len(root) + 1 :].split("/"))
     finally:
-        if folder >= 0:
-            os.close(folder)
+        os.close(folder)
+
+
+def _unopened(error: OSError) -> RefusedError:
+    if error.errno in (errno.ELOOP, errno.ENOTDIR):
+        return RefusedError("swapped")
+    return RefusedError("missing" if error.errno == errno.ENOENT else "unopenable")
 
 
 def _root(typed: str) -> str | None:

@@ -13,9 +13,9 @@ from enum import StrEnum
 
 import msgspec
 
+from agentconnect.core.delivery.capability import judge
 from agentconnect.core.errors import AuthRejectedError, RelayError
 from agentconnect.core.relay.credential import Credential
-from agentconnect.relay.capabilities import understands
 from agentconnect.relay.http import Answer, Call, Http
 
 WITHIN_S = 6.0
@@ -97,7 +97,7 @@ async def _bearer(http: Http, within_s: float) -> tuple[Bearer, str, bool]:
         return Bearer.UNKNOWN, str(error), False
     if not _is_object(answer):
         return Bearer.UNKNOWN, "its answer about capabilities is not JSON", False
-    return Bearer.ACCEPTED, "", understands(answer.body)
+    return Bearer.ACCEPTED, "", judge(answer.status, answer.body).passed
 
 
 async def _by_an_ack(http: Http, within_s: float) -> tuple[Bearer, str]:

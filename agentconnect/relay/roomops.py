@@ -188,7 +188,7 @@ class RoomOps:
         if status in (400, 403, 404):
             cooling_s = ROOM_COOLS_S
         elif status == 429:
-            cooling_s = error.retry_after_s or _retry_after_ms(error.body) or BUSY_ROOM_COOLS_S
+            cooling_s = error.retry_after_s or retry_after_ms(error.body) or BUSY_ROOM_COOLS_S
         if cooling_s:
             self._rooms[room_id] = now + cooling_s
         elif _transient(error) and status != 409:
@@ -201,8 +201,8 @@ class RoomOps:
             ok=False,
             status=status,
             cooling_s=cooling_s if status == 429 else 0.0,
-            maybe_sent=error.sent and (_transient(error) or _state(error) == "unknown"),
-            state=_state(error),
+            maybe_sent=error.sent and (_transient(error) or state_of(error) == "unknown"),
+            state=state_of(error),
             reason=str(error),
         )
 
@@ -211,11 +211,11 @@ def _transient(error: RelayError) -> bool:
     """Whether the same call may do better in a moment: no answer, no sense in it, or 5xx."""
     status = error.status
     if status == 409:
-        return _state(error) == "running"
+        return state_of(error) == "running"
     return status is None or status < 300 or status in (408, 425) or status >= 500
 
 
-def _state(error: RelayError) -> str:
+def state_of(error: RelayError) -> str:
     """The word of a 409 (relay-wire.md §3.9)."""
     if error.status != 409:
         return ""
@@ -223,7 +223,8 @@ def _state(error: RelayError) -> str:
     return found if isinstance(found, str) else ""
 
 
-def _retry_after_ms(body: str) -> float:
+def retry_after_ms(body: str) -> float:
+    """What a refusal's body asks for, in seconds; 0.0: nothing."""
     found = _object(body).get("retry_after_ms")
     if isinstance(found, (int, float)) and not isinstance(found, bool) and found > 0:
         return min(found / 1000, BUSY_MAX_S)
