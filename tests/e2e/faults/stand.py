@@ -141,6 +141,18 @@ class Stand:
 
         await until(is_closed, f"the end of {event_id}: {self.worker.output()}", limit_s)
 
+    async def owes(self, *, inflight: int, pending: int) -> None:
+        """The status file of the newest worker says exactly this, and so does the journal."""
+
+        async def says() -> bool:
+            ours = self.worker.status.get("pid") == self.worker.process.pid
+            told = self.of_relay("inflight"), self.of_relay("pending_results")
+            return ours and told == (inflight, pending)
+
+        await until(says, f"{inflight} in flight, {pending} owed: {self.worker.status}", LIMIT_S)
+        assert await trio.to_thread.run_sync(open_rows, self.journal) == inflight
+        assert await trio.to_thread.run_sync(open_rows, self.journal, "pending") == pending
+
     async def settled(self) -> None:
         """The worker owes nothing any more, by its journal and by its status."""
 
@@ -153,11 +165,12 @@ class Stand:
         await until(nothing_owed, f"a worker that owes nothing: {self.worker.output()}", LIMIT_S)
 
 
-def open_rows(journal: Path) -> int:
-    """How many tasks the journal on disk still owes something."""
+def open_rows(journal: Path, *states: str) -> int:
+    """How many tasks the journal on disk still owes something, or has in one of these states."""
+    wanted = states or ("accepted", "pending")
     with closing(sqlite3.connect(f"file:{journal}?mode=ro", uri=True)) as database:
-        query = "SELECT COUNT(*) FROM tasks WHERE state IN ('accepted', 'pending')"
-        (count,) = database.execute(query).fetchone()
+        query = f"SELECT COUNT(*) FROM tasks WHERE state IN ({', '.join('?' * len(wanted))})"
+        (count,) = database.execute(query, wanted).fetchone()
     return int(count)
 
 

@@ -10,14 +10,18 @@ from pathlib import Path
 import pytest
 import trio
 
+from agentconnect.embedded.timing import Timing
 from tests.e2e.faults.stand import (
     ACK,
     EDIT,
     PLACE,
     PLACEHOLDER,
+    POLL,
     RESULT,
     UPLOAD,
+    Log,
     Stand,
+    open_rows,
     stand,
     together,
 )
@@ -26,13 +30,17 @@ from tests.support.worker import until
 pytestmark = pytest.mark.timeout(120)
 
 REQUEST = "echo this back"
+SLOW = "wait go and say this"
 FILE = "file note.txt"
 
 
-async def killed_at(case: Stand, request: str, path: str, *, applied: bool, late: bool) -> str:
+async def killed_at(
+    case: Stand, request: str, path: str, *, applied: bool, late: bool, pending: int = 0
+) -> str:
     """Ask, kill the worker inside the first call of ``path``; the message's event id.
 
-    ``late``: the dead worker's call still takes effect, after the kill.
+    ``late``: the dead worker's call still takes effect, after the kill. ``pending``: how many
+    results it owes at that moment, by its own status.
     """
     held = trio.Event()
     fault = case.plan(path, hold=held, drop=applied, cut=not applied and not late)
@@ -40,9 +48,24 @@ async def killed_at(case: Stand, request: str, path: str, *, applied: bool, late
     source = await case.relay.say(request)
     with trio.fail_after(40):
         await fault.reached.wait()
+    await case.owes(inflight=1, pending=pending)
     await case.kill()
     held.set()
     return source
+
+
+async def start_again(case: Stand, pending: int) -> None:
+    """The next process; a recorded result is owed by its status until the relay has it."""
+    if not pending:
+        await case.start()
+        return
+    held = trio.Event()
+    fault = case.plan(RESULT, hold=held)
+    await case.start()
+    with trio.fail_after(40):
+        await fault.reached.wait()
+    await case.owes(inflight=1, pending=pending)
+    held.set()
 
 
 async def answered_once(case: Stand, source: str, request: str = REQUEST) -> None:
@@ -53,21 +76,27 @@ async def answered_once(case: Stand, source: str, request: str = REQUEST) -> Non
     assert await case.relay.relay.reactions(source) == [("🫡", case.relay.agent)]
 
 
-async def text_case(folder: Path, path: str, runs: int, *, applied: bool, late: bool) -> None:
+async def text_case(
+    folder: Path, path: str, runs: int, *, applied: bool, late: bool, pending: int
+) -> None:
     """A text answer; ``runs``: how often the agent may be asked in all."""
+    request = SLOW if path == ACK else REQUEST  # acks are beside everything: the turn must wait
     async with stand(folder) as case:
-        source = await killed_at(case, REQUEST, path, applied=applied, late=late)
-        await case.start()
-        await answered_once(case, source)
+        source = await killed_at(case, request, path, applied=applied, late=late, pending=pending)
+        case.let("go")
+        await start_again(case, pending)
+        await answered_once(case, source, request)
         assert len(case.prompts()) <= runs, case.prompts()
 
 
-async def at(folder: Path, path: str, runs: int) -> None:
+async def at(folder: Path, path: str, runs: int, *, pending: int = 0) -> None:
     """Kill before the call took effect, after it, and with the call taking effect late."""
     ways = {"before": (False, False), "after": (True, False), "late": (False, True)}
     await together(
         *(
-            partial(text_case, folder / name, path, runs, applied=applied, late=late)
+            partial(
+                text_case, folder / name, path, runs, applied=applied, late=late, pending=pending
+            )
             for name, (applied, late) in ways.items()
         )
     )
@@ -89,13 +118,16 @@ async def test_killed_around_the_final_edit_is_not_answered_twice(tmp_path: Path
 
 
 async def test_killed_around_the_result_post(tmp_path: Path) -> None:
-    """The recorded result is posted by the next process; the relay's dedup makes it one."""
-    await at(tmp_path, RESULT, 1)
+    """The recorded result is posted by the next process; the relay's dedup makes it one.
+
+    It is owed by the status of both processes, until the relay has said that it took it.
+    """
+    await at(tmp_path, RESULT, 1, pending=1)
 
 
 async def test_killed_mid_turn_goes_on_in_the_same_message(tmp_path: Path) -> None:
     """Prompted but not answered: run again once, under the placeholder that is there."""
-    request = "wait go and say this"
+    request = SLOW
     async with stand(tmp_path) as case:
         await case.start()
         source = await case.relay.say(request)
@@ -126,11 +158,69 @@ async def test_killed_after_the_task_was_closed(tmp_path: Path) -> None:
         assert case.prompts() == [REQUEST]
 
 
+async def test_killed_once_the_result_was_retired(tmp_path: Path) -> None:
+    """Nothing is owed, before the kill and ever after: the result is not posted a second time."""
+    log = Log()
+    async with stand(tmp_path, faults=log) as case:
+        await case.start()
+        source = await case.relay.say(REQUEST)
+        await case.closed(source)
+        await case.settled()
+        await case.kill()
+        case.launch()
+        owed: set[object] = set()
+
+        def connected() -> bool:
+            owed.update((case.of_relay("pending_results"), case.of_relay("inflight")))
+            return case.worker.connected()
+
+        await until(connected, "a connected worker")
+        assert owed <= {0, None}
+        await case.closed(await case.relay.say("echo the next"))
+        await case.settled()
+        assert len(log.times_of(RESULT)) == 2
+        assert case.prompts() == [REQUEST, "echo the next"]
+
+
+async def test_killed_between_a_polls_answer_and_the_journal(tmp_path: Path) -> None:
+    """The relay has leased what the worker never wrote down: served again when the lease ends.
+
+    Two tasks of two rooms in one poll. Nobody acked them, so that takes up to three windows.
+    """
+    timing = Timing(visibility_s=1.0, sweep_s=0.1, attempts=100)
+    async with stand(tmp_path, timing=timing) as case:
+        relay = case.relay
+        other = await relay.relay.create_room("Other", relay.owner, (relay.agent,))
+        asked = {"": await relay.say("echo one"), other: await relay.say("echo two", room=other)}
+        held = trio.Event()
+        fault = case.plan(POLL, method="GET", drop=True, hold=held)
+        case.launch()
+        with trio.fail_after(40):
+            await fault.reached.wait()
+        for source in asked.values():
+            (task,) = await relay.relay.tasks_of(source)
+            assert task.attempt >= 1  # it was served
+        await case.kill()
+        held.set()
+        assert await trio.to_thread.run_sync(open_rows, case.journal) == 0
+        await case.start()
+        for source in asked.values():
+            await case.closed(source)
+        await case.settled()
+        assert await case.texts() == ["echo one"]
+        assert await case.texts(other) == ["echo two"]
+        assert sorted(case.prompts()) == ["echo one", "echo two"]
+        for source in asked.values():
+            (task,) = await relay.relay.tasks_of(source)
+            assert task.attempt >= 2
+
+
 async def file_case(folder: Path, path: str, *, applied: bool, late: bool) -> None:
     """An answer with a file, killed around a call."""
     async with stand(folder) as case:
-        source = await killed_at(case, FILE, path, applied=applied, late=late)
-        await case.start()
+        pending = int(path == RESULT)
+        source = await killed_at(case, FILE, path, applied=applied, late=late, pending=pending)
+        await start_again(case, pending)
         await case.closed(source)
         await case.settled()
         await the_file_is_there_once(case)

@@ -15,7 +15,11 @@ from tests.support.worker import Worker, environment, start, until
 
 pytestmark = pytest.mark.timeout(120)
 
-TAKE_OVER_S = 30.0  # a standby asks every 15 s
+TAKE_OVER_S = 15.0
+"""What is promised from the holder's end; `tests/shell/relay/test_pollers.py` holds it to that by a
+clock of its own. Here a standby says when it looks next, and must look as often as it says."""
+
+SLOW_S = 45.0  # what a machine under load may add
 
 
 def second_workspace(case: Stand) -> Worker:
@@ -28,9 +32,9 @@ def second_workspace(case: Stand) -> Worker:
 
 
 def stands_by(worker: Worker) -> bool:
-    """It waits for another poller, and says how long."""
+    """It waits for another poller, and says how long: no longer than is promised."""
     relay = worker.status.get("relay") or {}
-    return relay.get("state") == "standby" and relay.get("recheck_s", 0) > 0
+    return relay.get("state") == "standby" and 0 < relay.get("recheck_s", 0) <= TAKE_OVER_S
 
 
 async def test_already_has_an_active_session_for_days(tmp_path: Path) -> None:
@@ -74,7 +78,7 @@ async def taken_over(folder: Path, number: signal.Signals) -> None:
         first.process.send_signal(number)
         await first.ended()
         source = await case.relay.say("echo two")
-        await until(second.connected, "a take-over", TAKE_OVER_S)
+        await until(second.connected, "a take-over", TAKE_OVER_S + SLOW_S)
         await case.closed(source)
         assert case.prompts() == ["echo one", "echo two"]
         assert await case.texts() == ["echo one", "echo two"]
@@ -102,7 +106,7 @@ async def test_a_record_left_by_the_reference_is_waited_for(tmp_path: Path) -> N
         source = await case.relay.say("echo back")
         assert await case.state_of(source) == State.QUEUED
         await now.write_text(guard_record(age_s=151.0))  # time passes for the record
-        await until(worker.connected, "a take-over", TAKE_OVER_S)
+        await until(worker.connected, "a take-over", TAKE_OVER_S + SLOW_S)
         assert case.of_relay("recheck_s") == 0  # and it does not go on saying that it waits
         await case.closed(source)
 

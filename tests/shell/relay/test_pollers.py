@@ -8,12 +8,17 @@ import stat
 import subprocess
 import sys
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 import trio
+import trio.testing
 
 from agentconnect.core.relay.credential import build
 from agentconnect.core.relay.guard import claim_name
+from tests.shell.relay.minutes import Minutes
 from tests.shell.relay.rig import running
 from tests.support.fake_broker import open_broker, wire_task
 
@@ -32,6 +37,19 @@ async def main():
 
 trio.run(main)
 """
+
+
+@asynccontextmanager
+async def holder(claims: Path, token: str) -> AsyncIterator[subprocess.Popen[bytes]]:
+    """Another process that uses the bearer, until it is killed."""
+    argv = [sys.executable, "-c", HOLDER, str(claims), token]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            await trio.to_thread.run_sync(process.stdout.readline)
+            yield process
+        finally:
+            process.kill()
 
 
 async def test_two_state_folders_with_one_token_do_not_split_the_stream(tmp_path: Path) -> None:
@@ -65,17 +83,55 @@ async def test_two_state_folders_with_one_token_do_not_split_the_stream(tmp_path
 
 async def test_a_killed_holder_frees_the_bearer_at_once(tmp_path: Path) -> None:
     """The kernel lets go of the lock: the next look finds it free."""
-    async with open_broker() as broker:
-        token = f"{broker.base}|{broker.secret}"
-        argv = [sys.executable, "-c", HOLDER, str(tmp_path / "claims"), token]
-        with subprocess.Popen(argv, stdout=subprocess.PIPE) as holder:
-            assert holder.stdout is not None
-            await trio.to_thread.run_sync(holder.stdout.readline)
-            async with running(broker, tmp_path / "b", claims_dir=tmp_path / "claims") as rig:
-                await rig.state("standby")
-                assert broker.requests == []
-                holder.send_signal(signal.SIGKILL)
-                await rig.state("connected")
+    claims = tmp_path / "claims"
+    async with (
+        open_broker() as broker,
+        holder(claims, f"{broker.base}|{broker.secret}") as process,
+        running(broker, tmp_path / "b", claims_dir=claims) as rig,
+    ):
+        await rig.state("standby")
+        assert broker.requests == []
+        process.send_signal(signal.SIGKILL)
+        await rig.state("connected")
+
+
+@pytest.mark.parametrize("stood_by_s", [0.0, 7.3, 120.0])
+async def test_a_dead_holders_bearer_is_taken_over_within_15_seconds(
+    tmp_path: Path, mock_clock: trio.testing.MockClock, stood_by_s: float
+) -> None:
+    """From its death to our poll, by a clock that only we move; before it nothing is sent."""
+    minutes = Minutes(mock_clock)
+    claims = tmp_path / "claims"
+    async with (
+        open_broker() as broker,
+        holder(claims, f"{broker.base}|{broker.secret}") as process,
+        running(broker, tmp_path / "b", claims_dir=claims) as rig,
+    ):
+        minutes.rig = rig
+        await minutes.go(stood_by_s)
+        now = rig.relay.snapshot()
+        assert (now.state, now.recheck_s <= 15) == ("standby", True)
+        assert broker.requests == []
+        process.send_signal(signal.SIGKILL)
+        await trio.to_thread.run_sync(process.wait)
+        await minutes.until(lambda: rig.relay.snapshot().connected, 15)
+
+
+async def test_a_strangers_record_is_taken_over_within_15_seconds_of_going_stale(
+    tmp_path: Path, mock_clock: trio.testing.MockClock
+) -> None:
+    """One without our lock, as the reference leaves it: not a second before, and soon after."""
+    minutes = Minutes(mock_clock)
+    began = time.time()
+    record = {"owner": "f" * 32, "heartbeat_ts": began}
+    async with open_broker() as broker, running(broker, tmp_path) as rig:
+        rig.relay._guard._wall_now = lambda: began + mock_clock.current_time()
+        rig.layout.guard.write_text(json.dumps(record))
+        minutes.rig = rig
+        await minutes.go(149)
+        now = rig.relay.snapshot()
+        assert (now.state, now.recheck_s <= 15, broker.requests) == ("standby", True, [])
+        assert await minutes.until(lambda: rig.relay.snapshot().connected, 16) >= 1
 
 
 async def test_another_token_is_another_bearer(tmp_path: Path) -> None:
