@@ -45,8 +45,32 @@ class RelayBlock(msgspec.Struct, frozen=True, kw_only=True):
     updated_ts: float | None = None
 
 
+class DeliveryState(StrEnum):
+    """``withdrawn``: it was enabled, and the relay took a post without confirming its key."""
+
+    ENABLED = "enabled"
+    DISABLED = "disabled"
+    WITHDRAWN = "withdrawn"
+
+
+class DeliveryBlock(msgspec.Struct, frozen=True, kw_only=True):
+    """Deferred deliveries (deferred-delivery.md §11); ``listener``: up, down or restarting.
+
+    ``reason`` is "" while enabled; ``in_flight`` are being run by this process, ``in_progress``
+    have no end in the ledger yet.
+    """
+
+    state: DeliveryState
+    reason: str = ""
+    listener: str = "down"
+    in_flight: int = 0
+    in_progress: int = 0
+    last_delivered_at: float | None = None
+    bindings: int = 0
+
+
 class StatusFile(msgspec.Struct, frozen=True, kw_only=True):
-    """``status.json``. Deliveries, channels and daemon add blocks of their own."""
+    """``status.json``. Channels and daemon add blocks of their own."""
 
     state: State
     pid: int
@@ -62,6 +86,7 @@ class StatusFile(msgspec.Struct, frozen=True, kw_only=True):
     oldest_task_seconds: float = 0.0
     last_error: LastError | None = None
     relay: RelayBlock | None = None
+    delivery: DeliveryBlock | UnsetType = UNSET
     adapter: str | UnsetType = UNSET
     agent: str | UnsetType = UNSET
     repo: str | UnsetType = UNSET
