@@ -76,6 +76,7 @@ STARS: dict[str, tuple[str, ...]] = {
     "5 secrets inside a root": (shell("egress", "secrets_inside_a_root_are_refused"),),
     "6 a lost ack is never repeated": (
         shell("polling", "acks_that_get_lost_are_repeated"),
+        shell("machine", "a_planted_fault_is_found"),
         faults("lost_answers", "a_lost_ack_is_sent_again"),
     ),
     "7 a refused result for ever": (
@@ -100,6 +101,7 @@ STARS: dict[str, tuple[str, ...]] = {
     ),
     "12 a secret in the status file": (
         core("credential", "a_bad_secret_cannot_reach_a_header_or_a_status_file"),
+        core("credential", "a_misspelt_address_never_becomes_the_secret"),
         shell("http", "a_bearer_that_is_no_header_is_not_quoted"),
         shell("symptoms", "what_the_relay_says_is_not_repeated_in_the_status_file"),
         shell("polling", "the_status_file_holds_the_fields_and_no_secret"),
@@ -111,6 +113,7 @@ STARS: dict[str, tuple[str, ...]] = {
         core("envelope", "a_tier_is_never_cleaned_into_owner"),
         core("envelope", "a_tier_that_cleaning_changes_is_empty"),
         core("envelope", "a_duplicated_member_grants_nothing"),
+        core("envelope", "a_word_is_never_cleaned_into_team"),
     ),
     "15 a success that says no": (
         shell("room_ops", "a_success_that_says_no_is_a_failure"),
@@ -139,6 +142,7 @@ STARS: dict[str, tuple[str, ...]] = {
     "21 IPv6 thrown away": (shell("resolver", "ipv4_comes_first_and_ipv6_is_not_dropped"),),
     "22 a guard per folder": (
         faults("pollers", "two_workspaces_on_one_token_do_not_split_the_tasks"),
+        shell("pollers", "a_dead_holders_bearer_is_taken_over_within_15_seconds"),
     ),
     "23 a marker at the end of a long text": (
         core("envelope", "a_file_marker_at_the_end_of_a_long_text_is_still_read"),
@@ -194,9 +198,11 @@ MEASURED: dict[str, tuple[str, ...]] = {
     "kill -9 between final edit and journal": (
         faults("kills", "killed_around_the_final_edit_is_not_answered_twice"),
         faults("kills", "killed_around_the_result_post"),
+        faults("kills", "killed_once_the_result_was_retired"),
     ),
     "kill -9 after the placeholder, after the ack, mid-turn": (
         faults("kills", "killed_around_the_placeholder"),
+        faults("kills", "killed_between_a_polls_answer_and_the_journal"),
         faults("kills", "killed_between_acceptance_and_ack"),
         faults("kills", "killed_mid_turn_goes_on_in_the_same_message"),
     ),
@@ -223,12 +229,17 @@ MEASURED: dict[str, tuple[str, ...]] = {
 }
 
 FIELD: dict[str, tuple[str, ...]] = {
-    "D3": (faults("outages", "a_storm_of_503_does_not_use_up_the_retries_of_an_answer"),),
+    "D3": (
+        shell("long_outages", "a_storm_of_503_for_90_seconds"),
+        shell("long_outages", "an_answer_is_posted_within_a_minute_of_the_end_of_any_storm"),
+        faults("outages", "a_storm_of_503_does_not_use_up_the_retries_of_an_answer"),
+    ),
     "D14": (faults("leases", "messages_older_than_the_start_are_not_dropped"),),
     "D15": (faults("leases", "work_outlasting_its_lease_is_done_once"),),
     "D16": (
         faults("pollers", "already_has_an_active_session_for_days"),
         faults("pollers", "a_record_left_by_the_reference_is_waited_for"),
+        shell("pollers", "a_strangers_record_is_taken_over_within_15_seconds_of_going_stale"),
         faults("pollers", "two_workspaces_on_one_token_do_not_split_the_tasks"),
     ),
     "D18": (faults("answers", "answers_above_the_platforms_limit_vanish_without_a_word"),),
@@ -236,6 +247,7 @@ FIELD: dict[str, tuple[str, ...]] = {
         faults("answers", "files_that_may_not_leave_are_named_with_a_reason"),
         faults("answers", "a_file_name_over_two_lines_costs_only_its_line"),
         shell("egress", "a_link_swapped_in_while_we_look_is_never_followed"),
+        shell("egress", "a_link_in_the_place_of_a_tasks_own_folder_leads_nowhere"),
     ),
 }
 
