@@ -78,7 +78,7 @@ class Courier:
         self._mono_start = world.mono_now()
         self._aged_start_s = self._wall_age_s()
         self._on_disk = entry
-        self._judged = False
+        self._judged = self._told_end = False
 
     def run(self) -> Run[None]:
         """To the end, and to the end of the notice; between runs it idles."""
@@ -90,6 +90,7 @@ class Courier:
                     if pause.stop:
                         return
             yield Tell(answer=stored_answer(self.entry))
+            self._told_end = True
             yield from self._notify_room()
         except _GoneError:
             return
@@ -297,9 +298,10 @@ class Courier:
 
     def _until_readable(self, why: str) -> Run[Entry | None]:
         while True:
-            yield Tell(
-                answer=Retry(retry_after_s=deciding.UNREADABLE_S, reason=why, expires_at=None)
-            )
+            if not self._told_end:
+                yield Tell(
+                    answer=Retry(retry_after_s=deciding.UNREADABLE_S, reason=why, expires_at=None)
+                )
             yield Idle(seconds=deciding.UNREADABLE_S)
             known: Known | Unreadable = yield Consult(id=self.entry.id, binding=self.entry.binding)
             if isinstance(known, Known):
