@@ -55,6 +55,7 @@ class Shared(msgspec.Struct, kw_only=True):
     """Tells the owner, not the room, what a turn failed of."""
     resume_broken: bool = False
     load_missing_said: set[SessionKey] = msgspec.field(default_factory=set)
+    unread_said: set[SessionKey] = msgspec.field(default_factory=set)
 
 
 class _ModeMissingError(AgentConnectError):
@@ -307,6 +308,9 @@ class AcpSession:
             return None
         record = self._store.get(self.key)
         if record is None:
+            if self._store.lost and self.key not in self._shared.unread_said:
+                self._shared.unread_said.add(self.key)
+                emit(Notice(text=wording.unread_notice()))
             return None
         limits, now = self._settings.limits, self._shared.wall_clock()
         why = sessions.retired(record, limits, cwd=self._settings.cwd, wall_now=now)

@@ -40,6 +40,8 @@ class SessionStore:
         self._durable = False
         self._bad = False
         self._complained = False
+        self.lost = False
+        """There was a file at the start that could not be read: what it held is unknown."""
 
     def load(self, *, wall_now: float, prune: bool) -> None:
         """Read the file once. Blocking. ``prune`` drops what was silent for 30 days."""
@@ -48,7 +50,7 @@ class SessionStore:
             entries = _entries(data) if data is not None else []
         except (StoreUnreadableError, msgspec.MsgspecError, ValueError, RecursionError) as error:
             log.warning("%s cannot be used, conversations start fresh: %s", self._path.name, error)
-            self._bad = True
+            self._bad = self.lost = True
             return
         for entry in entries:
             record = _read_entry(entry)

@@ -136,10 +136,17 @@ async def running_worker(token: str, folder: Path, **settings: str) -> AsyncIter
         await until(worker.connected, f"a connected worker: {worker.output()}")
         yield worker
     finally:
-        if worker.process.poll() is None:
-            worker.process.terminate()
-            try:
-                worker.process.wait(20)
-            except subprocess.TimeoutExpired:
-                worker.process.kill()
-                worker.process.wait()
+        with trio.CancelScope(shield=True):
+            await end(worker)
+
+
+async def end(worker: Worker, limit_s: float = 20.0) -> None:
+    """Ask it to stop; kill it where it does not. The relay may be served by the same loop."""
+    if worker.process.poll() is None:
+        worker.process.terminate()
+        with trio.move_on_after(limit_s):  # may end: killed below
+            while worker.process.poll() is None:
+                await trio.sleep(0.02)
+    if worker.process.poll() is None:
+        worker.process.kill()
+        worker.process.wait()

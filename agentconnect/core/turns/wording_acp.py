@@ -53,6 +53,11 @@ def empty_notice() -> str:
     return _fresh("the agent no longer has the last one")
 
 
+def unread_notice() -> str:
+    """The record of all conversations was damaged; whether there was one here is unknown."""
+    return _fresh("the record of earlier ones could not be read")
+
+
 def cannot_load_notice() -> str:
     """This agent keeps no conversations beyond its own process."""
     return _fresh("this agent cannot reopen a conversation after its process has ended")

@@ -18,7 +18,7 @@ import trio
 
 from agentconnect.embedded.faults import Fault
 from tests.support.relay import Relay, running_relay
-from tests.support.worker import Worker, environment, start, until
+from tests.support.worker import Worker, end, environment, start, until
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -121,7 +121,11 @@ async def test_nothing_planted_is_found_where_it_must_not_be(
     """Secrets nowhere, content in the journal alone; the log tells of every task all the same."""
     async with running_relay(tmp_path / "relay") as relay:
         run = Run(relay, tmp_path, form)
-        await everything_that_can_happen(run)
+        try:
+            await everything_that_can_happen(run)
+        finally:
+            with trio.CancelScope(shield=True):
+                await end(run.worker)
         tasks = [row async for row in _tasks(relay)]
     log = run.worker.output()
     state = run.worker.state_dir
