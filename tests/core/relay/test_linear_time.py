@@ -1,11 +1,13 @@
 """A megabyte of any hostile shape is read in seconds, and twice as much in twice the time (★2)."""
 
+import contextlib
 import time
 from collections.abc import Callable
 
 import pytest
 
-from agentconnect.core.relay import envelope, markers, media, text_out
+from agentconnect.core.errors import SettingsError
+from agentconnect.core.relay import credential, envelope, markers, media, text_out
 from agentconnect.core.turns.wording import inert
 
 _CEILING_S = 5.0
@@ -105,5 +107,54 @@ def test_a_batch_of_a_hostile_shape_is_read_in_linear_time(piece: str) -> None:
         envelope.decode_batch(('{"tasks":[{"id":"q","x":' + text).encode())
         closed = text.replace('"', "").replace("\\", "\\\\")
         envelope.decode_batch(('{"tasks":[{"id":"q","task":"' + closed + '"}]}').encode())
+
+    _assert_linear(work, _fill(piece))
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "|",
+        "%7c",
+        "%7",
+        "https://",
+        "https:",
+        "a",
+        "a.",
+        " ",
+        "export ",
+        "A=",
+        "A =\n",
+        "==",
+        "'",
+        "@",
+        "[",
+        "\r",
+        "?#",
+    ],
+)
+def test_a_credential_of_a_hostile_shape_is_read_in_linear_time(piece: str) -> None:
+    """Token, file, address and what may be shown of it."""
+
+    def work(text: str) -> None:
+        for given in (text, f"https://h|{text}", f"https://{text}|s", f"{text}://h|s"):
+            with contextlib.suppress(SettingsError):
+                made = credential.build(token=given, file_text=given, base_url=given)
+                credential.reload(made, text)
+        credential.redact_url(text)
+        credential.redact_url(f"https://h/{text}")
+        credential.gateway_difference(f"https://{text}", "https://h")
+
+    _assert_linear(work, _fill(piece))
+
+
+@pytest.mark.parametrize("piece", ["@a:h, ", "@a:[1", "@", "@a", ":", "a@b:c.", "@a:h:1", "."])
+def test_a_roster_of_a_hostile_shape_is_read_in_linear_time(piece: str) -> None:
+    """Members of a room, as one string or as a list, and whom to mention."""
+
+    def work(text: str) -> None:
+        envelope.parse_task({"id": "q", "room_members": text})
+        envelope.parse_task({"id": "q", "room_members": [text, "@" + text, "@a:" + text]})
+        envelope.valid_mentions([text, "@" + text, "@a:" + text, "@a:[" + text])
 
     _assert_linear(work, _fill(piece))

@@ -1,14 +1,15 @@
 """Results reach the relay whatever it answers, once each, in order per room."""
 
-import time
 from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
 from agentconnect.core.errors import InvariantError
 from agentconnect.core.relay.journal import State
 from agentconnect.core.task import Task, TaskId
+from tests.shell.relay.minutes import Minutes
 from tests.shell.relay.rig import Rig, running
 from tests.support.fake_broker import Answer, FakeBroker, open_broker, wire_task
 
@@ -36,31 +37,41 @@ def _state(rig: Rig, name: str = "t1") -> State | None:
     ids=["500", "lost", "garbage", "ok false", "three times"],
 )
 async def test_a_failed_result_post_is_repeated_soon(
-    tmp_path: Path, answers: list[Answer], within_s: float
+    tmp_path: Path,
+    mock_clock: trio.testing.MockClock,
+    answers: list[Answer],
+    within_s: float,
 ) -> None:
     """The outbox has its own clock: an answer does not wait for the next long poll."""
+    minutes = Minutes(mock_clock)
     async with open_broker() as broker, running(broker, tmp_path) as rig:
+        minutes.rig = rig
         broker.script("results", *answers)
-        await _answer(rig, broker)
-        started = time.monotonic()
-        await rig.until(lambda: "t1" in broker.results and _state(rig) is State.DONE)
-        assert time.monotonic() - started < within_s
+        broker.serve(wire_task("t1"))
+        await minutes.until(lambda: bool(rig.taken), 5)
+        await rig.relay.results.complete(rig.taken[0], "the answer", base_dir="/")
+        await minutes.until(lambda: "t1" in broker.results and _state(rig) is State.DONE, within_s)
         assert len(broker.of("results")) == len(answers) + 1
 
 
-async def test_slow_posts_go_side_by_side_but_in_order_in_a_room(tmp_path: Path) -> None:
+async def test_slow_posts_go_side_by_side_but_in_order_in_a_room(
+    tmp_path: Path, mock_clock: trio.testing.MockClock
+) -> None:
     """Two rooms do not wait for each other; two answers of one room do."""
+    minutes = Minutes(mock_clock)
     async with open_broker() as broker, running(broker, tmp_path) as rig:
-        broker.always("results", Answer(apply=True, delay_s=0.7))
+        minutes.rig = rig
+        broker.always("results", Answer(apply=True, delay_s=1.5))
         broker.serve(
             wire_task("a1", room="!a:h"), wire_task("a2", room="!a:h"), wire_task("b1", room="!b:h")
         )
-        for task in await rig.tasks(3):
+        await minutes.until(lambda: len(rig.taken) == 3, 5)
+        for task in rig.taken:
             await rig.relay.results.complete(task, "x", base_dir="/")
-        await broker.until(lambda: len(broker.results) == 3)
+        await minutes.until(lambda: len(broker.results) == 3, 3.5)
         at = {request.body["id"]: request.at for request in broker.of("results")}
-        assert at["b1"] - at["a1"] < 0.5
-        assert at["a2"] - at["a1"] >= 0.7
+        assert at["b1"] == at["a1"]
+        assert at["a2"] - at["a1"] == pytest.approx(1.5)
 
 
 async def test_one_bad_answer_does_not_hold_the_room(tmp_path: Path) -> None:
