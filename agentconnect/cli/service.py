@@ -14,12 +14,14 @@ from agentconnect.cli.console import say, warn
 from agentconnect.cli.options import Options
 from agentconnect.config import envfile, settings
 from agentconnect.config.settings import LoadedSettings, Settings
+from agentconnect.config.table import INSTALLER
 from agentconnect.core.errors import SettingsError
 from agentconnect.service.install import Host, description, install, log_command, uninstall
 from agentconnect.service.place import Service, service_path
 from agentconnect.store.layout import Layout
 
 _OWN = ("AGENT_CONNECT_", "REMOTE_TASK_")
+_INSTALLERS = {setting.name for setting in INSTALLER}
 _PROGRAMS = {"codex": "codex", "cline": "cline", "kilo": "kilo", "omnigent": "omnigent"}
 
 
@@ -84,7 +86,7 @@ def _as_the_service(config: Path) -> LoadedSettings:
 
 
 def _is_setting(name: str) -> bool:
-    return name.startswith(_OWN) or name == "OLLAMA_HOST"
+    return (name.startswith(_OWN) or name == "OLLAMA_HOST") and name not in _INSTALLERS
 
 
 def _left_behind(loaded: LoadedSettings) -> list[str]:

@@ -141,12 +141,12 @@ def test_a_stranger_with_the_same_number_lives(launched: Launched, remembered: s
     assert 1 == len(launched.runs())
 
 
-def _old_worker(launched: Launched) -> subprocess.Popen[bytes]:
-    """What an old launcher left: its argument list names the worker."""
-    process = subprocess.Popen(["bash", "-c", "exec -a agent_connect.worker sleep 50"])
+def _old(launched: Launched, name: str = "agent_connect.worker") -> subprocess.Popen[bytes]:
+    """What an old launcher left: its argument list has the program's name."""
+    process = subprocess.Popen(["bash", "-c", f"exec -a {name} sleep 50"])
     launched.started.append(process)
     until = time.monotonic() + 10
-    while b"agent_connect" not in Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")[0]:
+    while name != Path(f"/proc/{process.pid}/cmdline").read_text().split("\0")[0]:
         assert time.monotonic() < until
         time.sleep(0.01)
     return process
@@ -154,7 +154,7 @@ def _old_worker(launched: Launched) -> subprocess.Popen[bytes]:
 
 def test_the_worker_of_an_old_launcher_is_ended(launched: Launched) -> None:
     """It wrote a number only; the status file of the workspace names the same process."""
-    old = _old_worker(launched)
+    old = _old(launched)
     launched.workspace.mkdir()
     launched.pids.write_text(f"{old.pid}\n")
     (launched.workspace / "status.json").write_text(f'{{"pid": {old.pid}, "state": "serving"}}')
@@ -162,9 +162,18 @@ def test_the_worker_of_an_old_launcher_is_ended(launched: Launched) -> None:
     assert -signal.SIGTERM == old.wait(10)
 
 
+def test_the_relay_process_of_an_old_pair_is_ended_too(launched: Launched) -> None:
+    """Else it would go on taking the messages, and nobody would answer them."""
+    old = _old(launched, "ag2-sparrow")
+    launched.workspace.mkdir()
+    launched.pids.write_text(f"{old.pid}\n")
+    launched.run()
+    assert -signal.SIGTERM == old.wait(10)
+
+
 def test_the_worker_of_another_workspace_lives(launched: Launched) -> None:
     """The status file names another process."""
-    old = _old_worker(launched)
+    old = _old(launched)
     launched.workspace.mkdir()
     launched.pids.write_text(f"{old.pid}\n")
     (launched.workspace / "status.json").write_text(f'{{"pid": {old.pid}1}}')
