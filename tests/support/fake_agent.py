@@ -13,7 +13,9 @@ after the load response), ``load_error`` [code, message], ``load_empty``, ``new_
 ``eof_delay`` (seconds), ``eof_proof`` (a file it makes then), ``init_stderr`` (bytes),
 ``new_delay`` (seconds), ``ignore_eof``, ``ignore_term``, ``crash_on`` (a method), ``crash_unless``
 (a file is there), ``exit`` (a code, at once), ``log`` (a file for everything received),
-``close`` (boolean: offers ``session/close``), ``stops_reading`` (a file it makes when the first
+``close`` (boolean: offers ``session/close``), ``close_error`` [code, message], ``load_asks`` (a
+file: asks for a write while loading, and notes the outcome there), ``new_result`` (as
+it stands), ``stops_reading`` (a file it makes when the first
 prompt begins to come, and reads no more).
 """
 
@@ -276,6 +278,8 @@ class Agent:
         time.sleep(OPTIONS.get("new_delay", 0))
         if error := OPTIONS.get("new_error"):
             return {"error": {"code": error[0], "message": error[1]}}
+        if "new_result" in OPTIONS:
+            return {"result": OPTIONS["new_result"]}
         self.session = f"s-{os.getpid()}-{time.monotonic_ns()}"
         self.remember(None)
         update = {"sessionUpdate": "available_commands_update", "availableCommands": []}
@@ -291,6 +295,8 @@ class Agent:
             time.sleep(60)
 
     def close(self, params: Json) -> Json:
+        if error := OPTIONS.get("close_error"):
+            return {"error": {"code": error[0], "message": error[1]}}
         return {"result": {}}
 
     def load(self, params: Json) -> Json:
@@ -302,6 +308,12 @@ class Agent:
         self.session = params["sessionId"]
         if OPTIONS.get("load_empty"):
             return {"result": None}
+        if proof := OPTIONS.get("load_asks"):
+            call = {"toolCallId": "early", "title": "Write x", "locations": [{"path": "x"}]}
+            asked = {"sessionId": self.session, "toolCall": call}
+            asked["options"] = OPTIONS.get("options", PERMISSION_OPTIONS)
+            answer = self.ask("session/request_permission", asked)
+            Path(proof).write_text(json.dumps(answer["result"]["outcome"]))
         if delay := OPTIONS.get("late_replay"):
 
             def later() -> None:
@@ -500,6 +512,11 @@ class Agent:
         self.ask_write(path)
         raise Cancelled
 
+    def ask_params(self, params: str) -> None:
+        """A permission request with exactly these params; says the code of its error."""
+        answer = self.ask("session/request_permission", json.loads(params))
+        self.say(f"[{answer.get('error', {}).get('code', 'success')}]")
+
     def unknown(self, method: str) -> None:
         answer = self.ask(method, {"sessionId": self.session, "path": "/etc/passwd"})
         self.say(f"[{answer.get('error', {}).get('code', 'success')}]")
@@ -605,6 +622,7 @@ DIRECTIVES: dict[str, Callable[[Agent, str], Json | None]] = {
     "ask-bare": Agent.ask_bare,
     "ask-after-cancel": Agent.ask_after_cancel,
     "ask-json": Agent.ask_json,
+    "ask-params": Agent.ask_params,
     "ask-silently": Agent.ask_silently,
     "last-words": Agent.last_words,
     "last-words-anyway": Agent.last_words_anyway,
