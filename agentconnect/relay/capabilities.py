@@ -22,6 +22,7 @@ log = logging.getLogger("agentconnect.relay")
 RECHECK_S = 60.0
 KNOWN_SOON_S = 2.0
 PROBE_WITHIN_S = 10.0
+FRESH_S = 1.0
 NEVER: Final = float("-inf")
 
 
@@ -76,14 +77,14 @@ class Capabilities:
         await self._changed.wait()
 
     async def ask(self) -> Probe:
-        """Probe now; callers that come meanwhile share the answer. Bounded, never raises.
+        """Probe now, unless that has just been done. Bounded, never raises.
 
         A withdrawal is lifted by the first probe that passes a while after it: the one before was
         just as sure.
         """
         came_at = self._mono_now()
         async with self._asking:
-            if self.probe is not None and self._asked_at > came_at:
+            if self.probe is not None and self._asked_at > came_at - FRESH_S:
                 return self.probe
             began_at = self._mono_now()
             probe = await self._ask()

@@ -14,9 +14,11 @@ from pathlib import Path
 
 import msgspec
 import trio
+from msgspec import UNSET
 
 from agentconnect.core.redaction import redact
 from agentconnect.core.status import (
+    DeliveryBlock,
     LastError,
     RelayBlock,
     State,
@@ -135,6 +137,15 @@ class StatusWriter:
                 facts = {"event": "relay", "relay": now, "was": was}
                 log.info("relay=%s", now, extra={"facts": facts})
             self._changed(urgent=was != now)
+
+    def delivery(self, block: DeliveryBlock) -> None:
+        """How deferred deliveries stand; leaves the clocks alone."""
+        block = msgspec.structs.replace(block, reason=self._clean(block.reason))
+        known = self._file.delivery
+        if block != known:
+            self._file = msgspec.structs.replace(self._file, delivery=block)
+            news = known is UNSET or (known.state, known.listener) != (block.state, block.listener)
+            self._changed(urgent=news)
 
     def _remember(self, message: str) -> None:
         last = LastError(at=self._wall_now(), message=message)

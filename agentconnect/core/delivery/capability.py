@@ -75,12 +75,13 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that has to hold (§2).
 
     ``probe`` None: not asked yet; ``overlap``: the Turn egress root that contains the export
-    folder; ``store``: why the store cannot be used.
+    folder; ``folder``: why that folder cannot be used; ``store``: why the store cannot be.
     """
 
     declared: bool = False
     probe: Probe | None = None
     overlap: str = ""
+    folder: str = ""
     store: str = ""
     locked: bool = True
     withdrawn: bool = False
@@ -95,6 +96,8 @@ def reasons(conditions: Conditions) -> tuple[str, ...]:
         found.append("The lock of the state folder is not held.")
     if conditions.store:
         found.append(f"The record of deliveries cannot be used: {conditions.store}.")
+    if conditions.folder:
+        found.append(f"The export folder cannot be used: {conditions.folder}.")
     if conditions.overlap:
         found.append(
             f"The export folder lies inside {conditions.overlap}, from which answers may send"

@@ -76,7 +76,8 @@ def _accept(request: DeliverRequest, decision: Accept, world: World) -> Run[None
     if decision.guarded:
         found: Judged = yield Scan(folder=entry.folder, text=entry.text, parts=_files(entry))
         if found.unfit:
-            yield Tell(answer=Final(reason=Reason.REJECTED, detail=found.unfit))
+            detail = f"part {found.at}: {found.unfit}"
+            yield Tell(answer=Final(reason=Reason.REJECTED, detail=detail))
             return
         entry = digested(entry, file_indexes(entry), found.found)
     refused = yield from record_first_seen(entry)

@@ -64,6 +64,15 @@ class Runs(Generic[CallerT]):
     def __len__(self) -> int:
         return len(self._active)
 
+    @property
+    def awake(self) -> int:
+        """How many do something just now."""
+        return sum(active.idle is None for active in self._active.values())
+
+    def idle(self) -> list[Active[CallerT]]:
+        """Those that wait between two runs."""
+        return [active for active in self._active.values() if active.idle is not None]
+
     def arrive(
         self, request: DeliverRequest, caller: CallerT
     ) -> Started[CallerT] | Joined[CallerT] | Answered | Other:
