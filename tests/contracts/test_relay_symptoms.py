@@ -209,9 +209,13 @@ MEASURED: dict[str, tuple[str, ...]] = {
     "kill -9 after a file went out": (
         faults("kills", "killed_around_a_file_post_shows_the_file_once"),
     ),
-    "200 tasks, killed at 60 done": (faults("many", "200_tasks_killed_at_60_done"),),
+    "200 tasks, killed at 60 done": (
+        faults("many", "200_tasks_killed_at_60_done"),
+        shell("restarts", "a_restart_with_200_open_tasks_polls_at_once"),
+    ),
     "plain stop and start of an idle worker": (
         faults("endurance", "an_idle_worker_stops_and_starts_without_a_wait"),
+        shell("polling", "stopping_while_idle_is_immediate"),
     ),
     "100 tasks, 18 % of calls failing": (
         faults("many", "100_tasks_with_18_percent_of_calls_failing"),

@@ -14,6 +14,7 @@ from agentconnect.core.task import TaskId
 from agentconnect.relay import strandings
 from agentconnect.store.journal import open_journal
 from agentconnect.store.layout import Layout
+from tests.shell.relay.minutes import Minutes
 from tests.shell.relay.rig import running
 from tests.support.fake_broker import Answer, open_broker, wire_task
 
@@ -144,3 +145,33 @@ async def test_an_answer_that_found_nobody_is_posted_again_when_its_task_returns
         assert entry is not None
         assert (entry.state, entry.result) == (State.DONE, "")
         assert len(rig.taken) == 1
+
+
+async def test_a_restart_with_200_open_tasks_polls_at_once(
+    tmp_path: Path, mock_clock: trio.testing.MockClock
+) -> None:
+    """Not a second passes between the start and its first poll, whatever is still to be done.
+
+    60 answers are owed, 140 tasks have none; each is handed over again or posted, once.
+    """
+    minutes = Minutes(mock_clock)
+    names = [f"t{number}" for number in range(200)]
+    async with open_broker() as broker:
+        broker.always("results", Answer(503))
+        async with running(broker, tmp_path, posting=False) as rig:
+            minutes.rig = rig
+            broker.serve(*(wire_task(name, room=f"!r{name}:h") for name in names))
+            await minutes.until(lambda: len(rig.taken) == 200, 5)
+            for task in rig.taken[:60]:
+                await rig.relay.results.complete(task, f"answer to {task.id}", base_dir="/")
+            answered = {task.id for task in rig.taken[:60]}
+        broker.requests.clear()
+        broker.always("results", None)
+        async with running(broker, tmp_path) as rig:
+            minutes.rig = rig
+            assert await minutes.until(lambda: bool(broker.of("tasks")), 2) == 0.0
+            await minutes.until(lambda: len(broker.results) == 60, 5)
+            assert {str(task.id) for task in rig.taken} == set(names) - answered
+            assert len(rig.taken) == 140
+            assert set(broker.results) == answered
+            assert len(broker.of("results")) == 60
