@@ -76,7 +76,8 @@ async def test_a_plan_is_an_event_and_no_text(tmp_path: Path) -> None:
 
 async def test_a_session_without_an_id_fails_the_turn(tmp_path: Path) -> None:
     """With a sentence."""
-    for number, result in enumerate((None, {}, {"sessionId": 7}, [])):
+    results: list[Any] = [None, {}, {"sessionId": 7}, []]
+    for number, result in enumerate(results):
         folder = tmp_path / str(number)
         folder.mkdir()
         async with running(folder, {"new_result": result}) as rig:
