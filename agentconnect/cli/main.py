@@ -7,25 +7,36 @@ on stderr with ``agent-connect: `` in front, never a traceback (worker.md §1).
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import version
+from typing import TYPE_CHECKING
 
 from agentconnect.cli.console import complain, put, say, speak_safely, warn
-from agentconnect.cli.options import USAGE, Options, UsageError, parse
 from agentconnect.core.errors import AgentConnectError, SettingsError, first_cause
+
+if TYPE_CHECKING:
+    from agentconnect.cli.options import Options
 
 
 def main(argv: Sequence[str]) -> int:
     """Run one command; its exit code (design.md §3)."""
     speak_safely()
-    if {"-h", "--help"} & set(argv):
-        print(USAGE, end="")
-        return 0
-    if "--version" in argv:
+    helped = bool({"-h", "--help"} & set(argv))
+    if "--version" in argv and not helped:
+        from importlib.metadata import version  # half of what a short command would cost
+
         print(f"agent-connect {version('agentconnect')}")
+        return 0
+    return _parsed(argv, helped=helped)
+
+
+def _parsed(argv: Sequence[str], *, helped: bool) -> int:
+    """The command that the arguments name."""
+    from agentconnect.cli.options import USAGE, UsageError, parse
+
+    if helped:
+        print(USAGE, end="")
         return 0
     umask = os.umask(0o077)
     try:
@@ -46,6 +57,8 @@ def main(argv: Sequence[str]) -> int:
 
 def _ended_by(error: BaseException) -> int:
     """The sentence and the exit code of an error that ended the program."""
+    import logging
+
     from agentconnect.status.logs import clean
 
     if isinstance(error, AgentConnectError):
