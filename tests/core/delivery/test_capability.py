@@ -72,7 +72,7 @@ def test_any_bytes_are_judged(raw: bytes) -> None:
     assert not judge(200, raw).passed
 
 
-GOOD = {"declared": True, "probe": Probe()}
+GOOD: dict[str, Any] = {"declared": True, "probe": Probe()}
 
 
 @pytest.mark.parametrize(

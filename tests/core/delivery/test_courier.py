@@ -370,6 +370,7 @@ def test_a_failed_record_stops_everything_until_the_store_is_back() -> None:
         effects.append(run.run.send(reply))
         reply = None
     assert ["Tell", "Idle", "Consult"] == [type(effect).__name__ for effect in effects]
+    assert isinstance(effects[0], Tell)
     assert effects[0].answer.expires_at is None
     run.seen += [run.run.send(known(entry()))]
     reply = Recorded()

@@ -1,5 +1,6 @@
 """``_ag2/deliver`` and ``_ag2/notify`` as they arrive: every row of §6, and hostile bytes."""
 
+import hashlib
 import json
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentconnect.core.delivery.ledger import BindingId
 from agentconnect.core.delivery.request import (
     DeliverRequest,
     Invalid,
@@ -19,13 +21,18 @@ from agentconnect.core.delivery.request import (
 )
 
 WORKER = "9f86d081884c7d659a2feaa0c55ad015"
+TEXT = "Nightly build is green."
 BINDING = f"{WORKER}.00112233445566778899aabbccddeeff"
 URI = f"file:///w/export/{BINDING}/report.pdf"
 
 
 def params(**changes: Any) -> bytes:
     """A good request with members changed; ``...`` takes one away."""
-    plain = {"id": "build-4711", "binding": BINDING, "text": "Nightly build is green."}
+    plain: dict[str, Any] = {
+        "id": "build-4711",
+        "binding": BINDING,
+        "text": "Nightly build is green.",
+    }
     plain.update(changes)
     return json.dumps({name: v for name, v in plain.items() if v is not ...}).encode()
 
@@ -47,7 +54,7 @@ def test_the_example_of_the_specification() -> None:
     """Id, binding, text and a file with a name and a type."""
     found = read(files=[{"uri": URI, "name": "report.pdf", "mimeType": "application/pdf"}])
     assert ("build-4711", BINDING) == (found.id, found.binding)
-    assert "Nightly build is green." == found.text
+    assert TEXT == found.text
     (file,) = found.files
     assert (URI, "report.pdf", "application/pdf") == (file.uri, file.name, file.mime)
     assert f"/w/export/{BINDING}/report.pdf".encode() == file.path
@@ -247,8 +254,6 @@ def test_the_fingerprint_tells_content_apart() -> None:
 
 def test_the_fingerprint_is_sha256_of_canonical_json() -> None:
     """Of ``[binding, text, [[uri, name, mimeType]…]]``, null for what is absent."""
-    import hashlib
-
     plain = f'["b","é",[["{URI}",null,"x"]]]'
     assert hashlib.sha256(plain.encode()).hexdigest() == fingerprint("b", "é", ((URI, None, "x"),))
 
@@ -256,7 +261,7 @@ def test_the_fingerprint_is_sha256_of_canonical_json() -> None:
 def test_notify() -> None:
     """A destination and a text that says something."""
     good = json.dumps({"destination": BINDING, "text": "hello"}).encode()
-    assert NotifyRequest(destination=BINDING, text="hello") == read_notify(good)
+    assert NotifyRequest(destination=BindingId(BINDING), text="hello") == read_notify(good)
     for changed, field in [
         ({"destination": "a/b", "text": "x"}, "destination"),
         ({"text": "x"}, "destination"),
