@@ -6,6 +6,10 @@
 #   sh scripts/install.sh --help
 set -eu
 
+# Read whole before anything runs: a download that was cut short does nothing, and no program that is
+# started here can read the rest of the script from stdin.
+main() {
+
 # The same line is in agentconnect/acp/presets.py; a test compares them.
 ACP_BRIDGE_SPEC="@agentclientprotocol/claude-agent-acp@0.64.2"
 PIP_SPEC="${AGENT_CONNECT_PIP_SPEC:-agentconnect}"
@@ -176,7 +180,7 @@ with_pipx() {
   case "$(pipx list --short 2>/dev/null)" in
     *ag2-agent-connect*) pipx uninstall ag2-agent-connect >/dev/null 2>&1 || true ;;
   esac
-  pipx install --force "$1" || return 1
+  pipx install --force "$1" </dev/null || return 1
   worker="$(command -v agent-connect 2>/dev/null)" || worker="$HOME/.local/bin/agent-connect"
   case "$worker" in /*) ;; *) worker="$HOME/.local/bin/agent-connect" ;; esac
 }
@@ -190,7 +194,7 @@ with_venv() {
   for old in "$venv"/lib/python*/site-packages/ag2_agent_connect-*; do
     [ ! -e "$old" ] || "$venv/bin/python" -m pip uninstall -q -y ag2-agent-connect || true
   done
-  "$venv/bin/python" -m pip install -q --upgrade "$1" ||
+  "$venv/bin/python" -m pip install -q --upgrade "$1" </dev/null ||
     refuse 1 "$1 could not be installed; pip's own words are above."
   worker="$venv/bin/agent-connect"
 }
@@ -320,7 +324,7 @@ if [ "$adapter" = acp ] && [ -z "$command$url" ]; then
     say "installing the bridge: npm install -g $BRIDGE_SPEC"
     if ! command -v npm >/dev/null 2>&1; then
       warn "npm is not there. Install Node.js, then run: npm install -g $BRIDGE_SPEC"
-    elif ! npm install -g "$BRIDGE_SPEC"; then
+    elif ! npm install -g "$BRIDGE_SPEC" </dev/null; then
       warn "the bridge could not be installed. Mend that, then run: npm install -g $BRIDGE_SPEC"
     fi
   else
@@ -418,3 +422,7 @@ else
     refuse 1 "everything is written, but the worker does not run yet. Ask: $worker doctor"
   say "how it is: $worker status"
 fi
+
+}
+
+main "$@"

@@ -127,3 +127,24 @@ def test_another_adapter_leaves_the_acp_settings_alone(machine: Machine) -> None
     assert "codex" == settings["AGENT_CONNECT_ADAPTER"]
     assert "my-agent" == settings["AGENT_CONNECT_ACP_COMMAND"]
     assert "custom" == settings["AGENT_CONNECT_ACP_AGENT"]
+
+
+def test_a_file_that_the_worker_cannot_read_is_left_alone(machine: Machine) -> None:
+    """Said, with the command that tells why; nothing is overwritten."""
+    machine.folder.mkdir()
+    machine.config.write_bytes(b'AGENT_CONNECT_TOKEN="\xff"\n')
+    done = machine.install("--token", TOKEN)
+    assert 1 == done.returncode
+    assert "--export-config says why" in done.stderr
+    assert b'AGENT_CONNECT_TOKEN="\xff"\n' == machine.config.read_bytes()
+    assert [machine.config.name] == [path.name for path in machine.folder.iterdir()]
+
+
+def test_a_value_that_would_be_read_otherwise_is_not_written(machine: Machine) -> None:
+    """What the worker reads back is compared before the old file is replaced."""
+    ok(machine.install("--token", TOKEN, *ACP))
+    before = machine.config.read_bytes()
+    lone = "my-agent \udcff"  # a byte that is no UTF-8
+    done = machine.install("--adapter", "acp", "--acp-command", lone)
+    assert 1 == done.returncode
+    assert before == machine.config.read_bytes()

@@ -1,9 +1,14 @@
 """scripts/install.sh, offline: fake pipx, npm and systemctl on PATH, a home of the test (§17.5)."""
 
+import fcntl
+import os
+import pty
 import re
 import stat
 import subprocess
 import sys
+import termios
+import time
 from pathlib import Path
 
 import pytest
@@ -206,6 +211,52 @@ def test_the_token_by_variable_or_stdin(machine: Machine) -> None:
     assert other == machine.settings()["AGENT_CONNECT_TOKEN"]
 
 
+def test_it_runs_from_a_pipe_and_asks_at_the_terminal(machine: Machine) -> None:
+    """As behind ``curl … | sh -s --``: stdin is the script, the token is typed and not shown."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        ["sh", "-s", "--", "--no-start"],
+        env=machine.environment(),
+        cwd=machine.home,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(theirs, termios.TIOCSCTTY, 0),
+    )
+    shown = b""
+    try:
+        assert process.stdin is not None
+        process.stdin.write(INSTALL.read_bytes())
+        process.stdin.close()
+        process.stdin = None
+        while b"(it is not shown): " not in shown:
+            shown += os.read(ours, 4096)
+        while termios.tcgetattr(ours)[3] & termios.ECHO:
+            time.sleep(0.01)
+        os.write(ours, TOKEN.encode() + b"\n")
+        said, _ = process.communicate(timeout=50)
+        shown += os.read(ours, 4096)
+        assert termios.tcgetattr(ours)[3] & termios.ECHO
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+        os.close(theirs)
+    assert (0, b"s3cr3t" in shown + said) == (process.returncode, False), said
+    assert TOKEN == machine.settings()["AGENT_CONNECT_TOKEN"]
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.9, 0.999])
+def test_a_download_that_was_cut_short_does_nothing(machine: Machine, share: float) -> None:
+    """The script runs whole or not at all."""
+    text = INSTALL.read_text()
+    done = machine.run("sh", "-s", "--", "--token", TOKEN, stdin=text[: int(len(text) * share)])
+    assert 0 != done.returncode or not done.stdout
+    assert [] == machine.calls()
+    assert [] == list(machine.home.iterdir())
+
+
 def test_no_program_is_started_with_the_token(machine: Machine) -> None:
     """Not in its arguments and not in its environment."""
     for name in ("npm", "systemctl"):
@@ -281,3 +332,12 @@ def test_systemd_out_of_reach_is_no_end(machine: Machine) -> None:
     assert "user manager cannot be reached" in done.stdout
     assert "the worker ended with exit code 3" in done.stdout
     assert machine.config.is_file()
+
+
+def test_the_docs_name_what_is_retired_and_set_none_of_it() -> None:
+    """Nobody copies a variable that does nothing."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    text = "\n".join(page.read_text() for page in pages)
+    for name in ("TASK_DIR", "RESULT_DIR", "STATE_DIR", "OUTGOING_MAX_BYTES"):
+        assert f"AGENT_CONNECT_{name}" in text
+        assert f"AGENT_CONNECT_{name}=" not in text
