@@ -143,6 +143,7 @@ def test_its_own_deadline(outbox: Outbox, clock: Clock) -> None:
     end = outbox.claim("me")
     assert end is not None
     assert ("final", "expired") == (end.entry.state, end.entry.reason)
+    assert clock.at - 23 * HOUR == end.entry.first_sent
     assert "busy" in end.entry.detail
     assert {} == end.params
 

@@ -158,6 +158,30 @@ def test_an_idle_sender_looks_ever_less_often(outbox: Outbox, sender: Sender, cl
     assert "x" == claimed(sender).entry.id
 
 
+class Crowded(Outbox):
+    """Somebody stores a delivery just after the first look has found none."""
+
+    crowd = 1
+
+    def claim(self, holder: str, not_for: frozenset[str] = frozenset()) -> Claim | None:
+        claim = super().claim(holder, not_for)
+        if claim is None and self.crowd:
+            self.crowd = 0
+            with Outbox(self.path, clock=self.now) as other:
+                other.put("x", BINDING, "hello")
+        return claim
+
+
+def test_news_while_it_looks(path: Path, clock: Clock) -> None:
+    """What is stored between finding nothing and going to sleep is seen at the next look."""
+    with Crowded(path, clock=clock) as outbox:
+        sender = Sender(outbox, monotonic=clock)
+        step = sender.next()
+        assert isinstance(step, Wait)
+        clock.at += min(step.seconds, LOOK_LAST_S)
+        assert "x" == claimed(sender).entry.id
+
+
 def test_an_idle_sender_leaves_the_file_alone(outbox: Outbox, sender: Sender, clock: Clock) -> None:
     """While nothing changes it asks the database only each half minute."""
     assert waits(sender)
