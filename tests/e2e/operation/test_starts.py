@@ -3,48 +3,21 @@
 Exit code 1, a relay that ends the worker for good, is in ``tests/e2e/test_inlet_loss.py``.
 """
 
-import os
 import shlex
 import signal
-import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 import trio
 
+from tests.e2e.operation.bare import DEAD_RELAY, FAKE_AGENT, bare
 from tests.support.relay import running_relay
-from tests.support.worker import DEMO, Worker, environment, running_worker, start, until
+from tests.support.worker import DEMO, environment, running_worker, start, until
 
 pytestmark = pytest.mark.timeout(120)
 
-DEAD_RELAY = "http://127.0.0.1:9/relay|secret-of-this-test"
-FAKE_AGENT = Path(__file__).parents[2] / "support" / "fake_agent.py"
 REFUSED_WITHIN_S = 10.0
-
-
-def bare(home: Path, settings: Mapping[str, str]) -> Worker:
-    """As a service starts it: ``env -i HOME=… PATH=/usr/bin:/bin``, all settings in the file."""
-    folder = home / ".agent-connect"
-    folder.mkdir(exist_ok=True)
-    config = folder / "config.env"
-    config.write_text("".join(f'{name}="{value}"\n' for name, value in settings.items()))
-    config.chmod(0o600)
-    env = {"HOME": str(home), "PATH": "/usr/bin:/bin"}
-    if path := os.environ.get("PYTHONPATH"):
-        env["PYTHONPATH"] = path
-    log = home / "worker.log"
-    with log.open("ab") as out:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "agentconnect"],
-            env=env,
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=subprocess.STDOUT,
-        )
-    return Worker(process, folder / "workspace", log)
 
 
 async def test_nothing_but_a_config_file_is_needed(tmp_path: Path, home: Path) -> None:
