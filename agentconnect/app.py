@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import trio
 
-from agentconnect import wiring
+from agentconnect import assembly, wiring
 from agentconnect.adapters.contract import Adapter
 from agentconnect.config.settings import LoadedSettings
 from agentconnect.core.errors import AgentConnectError, first_cause
@@ -24,7 +24,7 @@ from agentconnect.turns.desk import Desk
 log = logging.getLogger("agentconnect")
 
 TURN_GRACE_S = 10.0
-WORK_BUDGET_S = 20.0
+WORK_BUDGET_S = 20.0  # which deliveries may use up
 RESULTS_BUDGET_S = 10.0
 
 Say = Callable[[str], None]
@@ -114,18 +114,12 @@ class _Worker:
             self.say(f"agent-connect: {description}")
 
     async def _work(self, parts: wiring.Parts, relay: Relay, journal: Journal) -> None:
-        """The turns, one session nursery per conversation; and what brings them tasks."""
+        """Deliveries; the turns, one session nursery per conversation; what brings them tasks."""
         async with trio.open_nursery() as work:
-            desk = Desk(
-                adapter=parts.adapter,
-                rooms=relay.rooms,
-                results=relay.results,
-                record=journal,
-                settings=parts.turns,
-                work=work,
-                admit=parts.admit,
-                scan=parts.scan,
-            )
+            later = assembly.deliveries(parts, relay, self.status)
+            if later is not None:
+                await work.start(later.run)
+            desk = assembly.desk(parts, relay, journal, work, later)
             self.status.load = desk.load
             async with trio.open_nursery() as intake:
                 intake.start_soon(self._take_tasks, relay, desk)
@@ -138,7 +132,10 @@ class _Worker:
                 self.notifier.stopping()
                 intake.cancel_scope.cancel(reason="stopping")
             work.cancel_scope.deadline = trio.current_time() + WORK_BUDGET_S
-            await desk.stop(TURN_GRACE_S)
+            async with trio.open_nursery() as ending:
+                ending.start_soon(desk.stop, TURN_GRACE_S)
+                if later is not None:
+                    ending.start_soon(later.stop, WORK_BUDGET_S)
 
     async def _take_tasks(self, relay: Relay, desk: Desk) -> None:
         """The poller; where it ends for good, so does the worker, in order."""

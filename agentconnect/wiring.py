@@ -40,6 +40,9 @@ from agentconnect.core.redaction import shapes_in
 from agentconnect.core.relay import credential
 from agentconnect.core.turns.access import Admit, admission
 from agentconnect.core.turns.guard import Scan
+from agentconnect.delivery.destinations import usable
+from agentconnect.delivery.folders import ExportFolders
+from agentconnect.delivery.standing import DeliverySettings
 from agentconnect.relay import RelayConfig
 from agentconnect.status import logs
 from agentconnect.status.notify import Notifier
@@ -67,6 +70,9 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     admit: Admit
     scan: Scan
     detail: str
+    where: Layout
+    delivery: DeliverySettings | None
+    """None where the agent is of a kind that delivers nothing later."""
 
 
 def start_logging(loaded: config.LoadedSettings) -> set[str]:
@@ -162,6 +168,21 @@ async def parts(  # the start-up order is the point of this function
         admit=_admission(settings, name, where, status),
         scan=lambda text: shapes_in(text, tuple(secrets)),
         detail=f"adapter={name} repo={cwd} ws={settings.workspace}",
+        where=where,
+        delivery=await _delivery_settings(settings, name, where),
+    )
+
+
+async def _delivery_settings(
+    settings: config.Settings, adapter: str, where: Layout
+) -> DeliverySettings | None:
+    """The export folder is made here, before there is a relay client to seal it in."""
+    if adapter != "acp":
+        return None
+    return DeliverySettings(
+        collaborators=frozenset(settings.acp_collaborators),
+        unchecked=settings.unchecked_collaborators,
+        folder=await trio.to_thread.run_sync(usable, ExportFolders(where.export)),
     )
 
 
@@ -185,6 +206,7 @@ def _relay_config(
         media_origins=settings.media_origins,
         pictures_dir=where.inline,
         egress_roots=(cwd, *settings.egress_roots),
+        delivery_root=str(where.export),
         private_folders=(str(settings.workspace),),
         private_files=(str(loaded.config_file),) if loaded.config_file else (),
         package_version=version("agentconnect"),

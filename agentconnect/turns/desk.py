@@ -22,6 +22,8 @@ from agentconnect.turns.turn import STOP_WINDOW_S, Ports, Ticket, TurnSettings, 
 
 log = logging.getLogger("agentconnect.turns")
 
+Unattested = Callable[[str, str], Awaitable[None]]
+
 SETTLE_S = 3.0  # beside a turn's grace: its last edit, its result, its farewell
 
 
@@ -39,7 +41,10 @@ class Desk:
         work: trio.Nursery,
         admit: Admit = attested,
         scan: Scan = shapes_in,
+        unattested: Unattested | None = None,
     ) -> None:
+        """``unattested`` hears the room and the sender of a task that is no collaborator's."""
+        self._unattested = unattested
         self._ports = Ports(
             adapter=adapter,
             rooms=rooms,
@@ -74,6 +79,8 @@ class Desk:
             self._aside(self._reject, task, "EMPTY_TASK")
             return
         admitted = self._admit(task)
+        if self._unattested is not None and not admitted.collaborator:
+            self._aside(self._unattested, task.room_id, task.user_id)
         key = session_key_of(task, admitted.tier, collaborator=admitted.collaborator)
         ticket = Ticket(task, key, admitted.tier, trio.current_time())
         self._idle = trio.Event() if self._idle.is_set() else self._idle
