@@ -95,7 +95,7 @@ class Machine:
         }
 
     def run(
-        self, *words: str, stdin: str = "", **variables: str
+        self, *words: str, stdin: str = "", limit_s: float = 50, **variables: str
     ) -> subprocess.CompletedProcess[str]:
         """Run a program there, without a terminal."""
         return subprocess.run(
@@ -106,7 +106,7 @@ class Machine:
             capture_output=True,
             text=True,
             check=False,
-            timeout=50,
+            timeout=limit_s,
             start_new_session=True,
         )
 

@@ -73,6 +73,29 @@ def test_nothing_in_the_unit_takes_from_an_agent_what_it_needs(tmp_path: Path) -
         assert word not in text
 
 
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("a b", '"a b"'),
+        ("100% %h", '"100%% %%h"'),
+        ('say "x"', '"say \\"x\\""'),
+        ("back\\slash", '"back\\\\slash"'),
+        ("größe", '"größe"'),
+        ("$HOME", '"$HOME"'),  # expanded in commands only
+    ],
+)
+def test_a_word_of_a_unit_is_quoted(text: str, written: str) -> None:
+    """As systemd.syntax(7) and the specifiers of systemd.unit(5) want it."""
+    assert written == systemd.quoted(text)
+
+
+def test_a_dollar_in_the_command_is_no_variable(tmp_path: Path) -> None:
+    """systemd expands variables in ExecStart, in quotes too; ``$$`` is one dollar."""
+    text = systemd.unit(service(tmp_path, "$HOME"))
+    assert f'ExecStart=/bin/sh "{tmp_path}/$$HOME/.agent-connect/launch.sh"' in text
+    assert f'"AGENT_CONNECT_CONFIG={tmp_path}/$HOME/' in text
+
+
 @pytest.mark.parametrize("name", AWKWARD)
 def test_systemd_takes_the_unit(tmp_path: Path, name: str) -> None:
     """``systemd-analyze verify`` has nothing to say, whatever the paths hold."""
