@@ -25,9 +25,9 @@ from agentconnect.core.delivery.ledger import BindingId, DeliveryId, Entry, Work
 from agentconnect.core.errors import StoreUnreadableError
 from agentconnect.core.task import SessionKey
 from agentconnect.store import delivery_rows as rows
-from agentconnect.store.database import open_existing
 from agentconnect.store.delivery_file import DeliveryFile
 from agentconnect.store.layout import Layout
+from agentconnect.store.sqlite_file import open_existing
 
 FORGET_BINDING_S = ledger.KEEP_S
 """A dropped binding's row; the name says whose it was without one."""
@@ -93,7 +93,9 @@ class Deliveries:
         """The effect ``Begin``: first-seen, on disk. At the cap the oldest that may go goes."""
         wall_now = self._wall_now()
 
-        def act(connection: sqlite3.Connection) -> Recorded | Full | Stale:
+        def act(connection: sqlite3.Connection) -> Recorded | Full | Stale | Unreadable:
+            if rows.is_there(connection, entry.id):
+                return Unreadable(reason="the delivery has a record already")
             where = "WHERE id = ? AND dropped_at IS NULL"
             if not rows.bindings(connection, where, (entry.binding,)):
                 return Stale()

@@ -10,7 +10,7 @@ import msgspec
 
 from agentconnect.core.delivery.bindings import Binding
 from agentconnect.core.delivery.ledger import Entry, Part
-from agentconnect.store.database import Schema
+from agentconnect.store.sqlite_file import Schema
 
 SCHEMA = Schema(
     application_id=0x41474344,
@@ -115,6 +115,11 @@ def find(connection: sqlite3.Connection, delivery_id: str) -> Entry | None:
     """One entry by its id."""
     found = _entries(connection, f"{_SELECT} WHERE id = ?", (delivery_id,))
     return found[0] if found else None
+
+
+def is_there(connection: sqlite3.Connection, delivery_id: str) -> bool:
+    sql = "SELECT 1 FROM deliveries WHERE id = ?"
+    return connection.execute(sql, (delivery_id,)).fetchone() is not None
 
 
 def unfinished(connection: sqlite3.Connection) -> tuple[Entry, ...]:

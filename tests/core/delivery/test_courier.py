@@ -360,6 +360,19 @@ def test_a_file_that_changes_between_guard_and_post_goes_nowhere() -> None:
     assert not run.of(PostFile)
 
 
+def test_a_file_that_nobody_has_seen_yet_is_scanned_after_a_restart() -> None:
+    """Accepted while nobody was listed, killed before it was judged, and now somebody is."""
+    now = ModelWorld(random.Random(1))
+    run = resumed(entry(files=1), now=now, judged=Judged(unfit="a secret"))
+    run.to_end()
+    assert ["Scan", "Save", "Tell"] == run.kinds()
+    assert Reason.REJECTED is run.told()[0].reason
+    judged = with_part(entry(files=1), 0, size=1, sha256="shaf0")
+    run = resumed(judged, now=ModelWorld(random.Random(1)))
+    run.to_end()
+    assert ["Judge", "Save", "PostFile"] == run.kinds()[:3]
+
+
 def test_a_failed_record_stops_everything_until_the_store_is_back() -> None:
     """Retry without ``expires_at``; then the outcome is written and told, with no second post."""
     run = play()

@@ -28,10 +28,10 @@ from agentconnect.core.delivery.ledger import (
 from agentconnect.core.errors import StoreUnreadableError
 from agentconnect.core.task import SessionKey, Tier
 from agentconnect.store import delivery_rows as rows
-from agentconnect.store.database import connect
 from agentconnect.store.deliveries import Deliveries, read_record
 from agentconnect.store.layout import Layout
 from agentconnect.store.rows import SCHEMA as JOURNAL
+from agentconnect.store.sqlite_file import connect
 from tests.core.delivery.entries import entry
 
 OWNER = SessionKey(room="!r:h", tier=Tier.OWNER)
@@ -251,8 +251,8 @@ async def test_a_deleted_store_is_begun_anew_only_by_a_restart(
         assert Known(worker_id=store.worker_id) == known
 
 
-async def test_a_refused_write_is_no_write(tmp_path: Path, clock: Clock) -> None:
-    """Another holds the file: unreadable, and in order as soon as it lets go."""
+async def test_a_write_that_does_not_fit_is_no_write(tmp_path: Path, clock: Clock) -> None:
+    """An id that is there already, one that is not: refused, and the store stays in order."""
     async with opened(tmp_path, clock) as store:
         binding = await store.bind(OWNER)
         first = bound(store, binding, "x", clock)
@@ -260,6 +260,20 @@ async def test_a_refused_write_is_no_write(tmp_path: Path, clock: Clock) -> None
         assert isinstance(await store.begin(first), Unreadable)
         assert isinstance(await store.save(bound(store, binding, "gone", clock)), Unreadable)
         assert isinstance(await store.save(first), Recorded)
+        assert "" == store.trouble
+
+
+async def test_a_store_that_another_holds(tmp_path: Path, clock: Clock) -> None:
+    """Unreadable while it does, and nothing is taken; in order as soon as it lets go."""
+    async with opened(tmp_path, clock) as store:
+        binding = await store.bind(OWNER)
+        other = sqlite3.connect(tmp_path / "deliveries.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        assert isinstance(await store.begin(bound(store, binding, "x", clock)), Unreadable)
+        assert "locked" in store.trouble
+        other.execute("ROLLBACK")
+        other.close()
+        assert isinstance(await store.begin(bound(store, binding, "x", clock)), Recorded)
 
 
 WRITER = """

@@ -122,11 +122,12 @@ class Checks:
         elif sent.begun_at is not None:
             self.need(answer == sent.end, "an ended delivery was answered in another way")
 
-    def saved(self, entry: Entry, real: float) -> None:
-        """An entry's state was committed."""
+    def saved(self, entry: Entry, real: float, wall_now: float) -> None:
+        """An entry's state was committed, perhaps long after its end: the store was unreadable."""
         sent = self.sent[entry.id]
         if not entry.in_progress and sent.end is None:
-            sent.end, sent.ended_at = stored_answer(entry), real
+            since_s = max(0.0, wall_now - (entry.finished_at or wall_now))
+            sent.end, sent.ended_at = stored_answer(entry), real - since_s
             unheard = self._unheard(sent, entry)
             nothing = entry.reason in (Reason.REJECTED, Reason.EXPIRED)
             self.need(

@@ -159,7 +159,7 @@ class Sim:
                 saved = self.store.save(effect.entry)
                 task.saw_unreadable = isinstance(saved, Unreadable)
                 if isinstance(saved, Recorded):
-                    self.checks.saved(effect.entry, world.real)
+                    self.checks.saved(effect.entry, world.real, world.wall_now())
                 self._feed(task, saved)
             case PostText() | PostFile():
                 self._post(task, effect)

@@ -64,10 +64,7 @@ class Store:
             return Stale()
         entries = self.disk.entries
         if len(entries) >= CAP:
-            seen, ended = ledger.lapsed_before(wall_now), ledger.evictable_before(wall_now)
-            for known in list(entries.values()):
-                if known.first_seen < seen and (known.finished_at or wall_now) < ended:
-                    del entries[known.id]
+            self._forget(wall_now)
         if len(entries) >= CAP:
             before = ledger.evictable_before(wall_now)
             done = [(e.finished_at or 0.0, e.id) for e in entries.values() if not e.in_progress]
@@ -77,6 +74,12 @@ class Store:
             return Full()
         entries[entry.id] = entry
         return Recorded()
+
+    def _forget(self, wall_now: float) -> None:
+        seen, ended = ledger.lapsed_before(wall_now), ledger.evictable_before(wall_now)
+        for known in list(self.disk.entries.values()):
+            if known.first_seen < seen and (known.finished_at or wall_now) < ended:
+                del self.disk.entries[known.id]
 
     def save(self, entry: Entry) -> Recorded | Unreadable:
         if not self.usable() or entry.id not in self.disk.entries:
@@ -114,6 +117,7 @@ class Store:
         self.disk.bindings[binding.id] = msgspec.structs.replace(binding, dropped_at=wall_now)
 
     def sweep(self, wall_now: float, collaborators: frozenset[str]) -> None:
+        self._forget(wall_now)
         for binding in list(self.disk.bindings.values()):
             if binding.dropped_at is None and rules.to_drop(
                 binding, wall_now=wall_now, collaborators=collaborators
