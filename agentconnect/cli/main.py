@@ -119,6 +119,12 @@ def _status(options: Options) -> int:
     return run_status(options)
 
 
+def _deliveries(options: Options) -> int:
+    from agentconnect.cli.deliveries import run_deliveries
+
+    return run_deliveries(options)
+
+
 def _service(options: Options) -> int:
     from agentconnect.cli.service import run_service
 
@@ -137,5 +143,6 @@ _COMMANDS: Mapping[str, Callable[[Options], int]] = {
     "relay": _relay,
     "service": _service,
     "status": _status,
+    "deliveries": _deliveries,
     "doctor": _doctor,
 }

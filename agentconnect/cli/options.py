@@ -25,6 +25,8 @@ Joins the coding agent on this machine to the rooms where people ask for things.
   status [FILE...]   is the worker alive and well: a verdict on its status file
       --watch            again and again, until Ctrl-C
       --json             for programs
+  deliveries [ID]    what was delivered after its turn, and what is on its way
+      --json             for programs
   doctor             what is wrong and how to mend it
       --json             for programs
   service ACTION     the worker as a service of this user: install, uninstall, print, logs
@@ -65,6 +67,7 @@ _COMMANDS: Mapping[str, _Command] = {
         }
     ),
     "status": _Command(switches={"--json": "json", "--watch": "watch"}, words=_MANY),
+    "deliveries": _Command(switches={"--json": "json"}, words=1),
     "doctor": _Command(switches={"--json": "json"}),
     "service": _Command(
         switches={"--no-start": "no_start"},

@@ -3,7 +3,6 @@
 Everything is opened for reading only; nothing is made, locked for long, or put right. Blocking.
 """
 
-import fcntl
 import os
 import shutil
 import stat
@@ -26,6 +25,7 @@ from agentconnect.store import children, sessions
 from agentconnect.store.delivery_rows import SCHEMA as DELIVERIES
 from agentconnect.store.inspect import inspect
 from agentconnect.store.layout import CLAIMS, Layout
+from agentconnect.store.lock import Holder, holder_of
 from agentconnect.store.peek import peek
 from agentconnect.store.rows import SCHEMA
 
@@ -34,20 +34,13 @@ FULL_BYTES = 10 * 1024 * 1024
 CLOCK_S = 5.0
 
 
-class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a worker holds the workspace, and the pid it wrote down."""
-
-    held: bool = False
-    pid: str = ""
-
-
 def look(
     loaded: LoadedSettings, where: Layout, credential: Credential | None = None
 ) -> list[Finding]:
     """All lines about the workspace, and who else on this machine uses the token."""
     folder = where.state_dir
     findings = _folder(folder)
-    holder = _holder(where.lock)
+    holder = holder_of(where.lock)
     if folder.is_dir():
         findings += _lock(holder, folder)
         findings += _stores(loaded, where, holder)
@@ -107,24 +100,6 @@ def _disk(folder: Path) -> list[Finding]:
 # --- who holds it
 
 
-def _holder(lock: Path) -> Holder:
-    """Asked of the kernel by a lock that many may hold, given back at once."""
-    try:
-        handle = os.open(lock, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return Holder()
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        pid = os.pread(handle, 32, 0).decode("ascii", "replace").strip()
-        return Holder(held=True, pid=pid or "unknown")
-    except OSError:
-        return Holder()
-    finally:
-        os.close(handle)
-    return Holder()
-
-
 def _lock(holder: Holder, folder: Path) -> list[Finding]:
     if holder.held:
         return [ok("worker", f"a worker runs, pid {holder.pid}, and holds {folder}")]
@@ -134,7 +109,7 @@ def _lock(holder: Holder, folder: Path) -> list[Finding]:
 def _token_in_use(credential: Credential, claims: Path) -> list[Finding]:
     """A worker with another workspace and the same token (relay-wire.md §15)."""
     name = claim_name(credential.gateway, credential.secret.reveal())
-    other = _holder(claims / name)
+    other = holder_of(claims / name)
     if not other.held:
         return []
     text = f"another worker (pid {other.pid}) polls with this token: one started here stands by"

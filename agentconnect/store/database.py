@@ -1,23 +1,19 @@
-"""SQLite for what must not be lost: opened fail closed, written by one writer that shares commits.
+"""SQLite with one writer that shares commits (stack.md §6).
 
-A file that is there but is not ours, damaged, empty or of another version raises; it is never taken
-for a new database (stack.md §6). Callers that write at the same time share one transaction and one
-fsync. Every statement runs in a worker thread, one at a time; a started write always finishes.
+Callers that write at the same time share one transaction and one fsync. Every statement runs in a
+worker thread, one at a time; a started write always finishes.
 """
 
 import contextlib
 import logging
-import os
 import sqlite3
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import msgspec
 import trio
 
 from agentconnect.core.errors import StoreUnreadableError
-from agentconnect.store.atomic import fsync_folder
+from agentconnect.store.sqlite_file import sentence
 
 log = logging.getLogger("agentconnect.store")
 
@@ -25,19 +21,7 @@ LINGER_S = 0.05
 """How long a write nobody waits for may be held back for company; a crash costs only a repeat."""
 
 CLOSE_WITHIN_S = 5.0
-HEADER_BYTES = 100
-"""A shorter file opens as a new, empty database in SQLite: refused before it gets there."""
-
 Statements = Sequence[tuple[str, tuple[object, ...]]]
-
-
-class Schema(msgspec.Struct, frozen=True, kw_only=True):
-    """What makes a database file ours. ``upgrades``: older version → script to the next one."""
-
-    application_id: int
-    version: int
-    script: str
-    upgrades: dict[int, str] = {}
 
 
 class _Write:
@@ -83,7 +67,7 @@ class Database:
         await self._commit_with(write)
         if write.error is not None:
             raise StoreUnreadableError(
-                f"{self.path} cannot be written: {_sentence(write.error)}"
+                f"{self.path} cannot be written: {sentence(write.error)}"
             ) from write.error
 
     def write_later(self, statements: Statements) -> None:
@@ -100,7 +84,7 @@ class Database:
         await self._commit_with(query)
         if query.error is not None:
             raise StoreUnreadableError(
-                f"{self.path} cannot be read: {_sentence(query.error)}"
+                f"{self.path} cannot be read: {sentence(query.error)}"
             ) from query.error
         return query.rows
 
@@ -163,7 +147,7 @@ class Database:
     def _say_failure(self, error: Exception | None) -> None:
         """Of a write that nobody waits for: nobody else would hear of it."""
         if error is not None:
-            log.warning("%s cannot be written: %s", self.path.name, _sentence(error))
+            log.warning("%s cannot be written: %s", self.path.name, sentence(error))
 
     def _transact(self, batch: list[_Write]) -> None:
         """One transaction for all; if that fails, one each, so that a bad one costs no other."""
@@ -189,113 +173,6 @@ class Database:
             return error
         self.commits += 1
         return None
-
-
-def connect(path: Path, schema: Schema) -> sqlite3.Connection:
-    """Open ``path``, made first if it is missing. Blocking.
-
-    Raises: StoreUnreadableError if something is there that is not a sound database of ours.
-    """
-    try:
-        if not path.exists():
-            _create(path, schema)
-        return _open(path, schema)
-    except (OSError, sqlite3.Error) as error:
-        raise StoreUnreadableError(f"{path} cannot be used: {_sentence(error)}") from error
-
-
-def open_existing(path: Path, schema: Schema) -> sqlite3.Connection:
-    """Open ``path``; a missing file is not made. Blocking. Raises: StoreUnreadableError."""
-    try:
-        return _open(path, schema)
-    except (OSError, sqlite3.Error) as error:
-        raise StoreUnreadableError(f"{path} cannot be used: {_sentence(error)}") from error
-
-
-def create(path: Path, schema: Schema, fill: Callable[[sqlite3.Connection], None]) -> None:
-    """Make ``path`` with what ``fill`` puts into it, whole or not at all. Blocking.
-
-    Raises: StoreUnreadableError.
-    """
-    try:
-        _create(path, schema, fill)
-    except (OSError, sqlite3.Error) as error:
-        raise StoreUnreadableError(f"{path} cannot be made: {_sentence(error)}") from error
-
-
-def _open(path: Path, schema: Schema) -> sqlite3.Connection:
-    if path.stat().st_size < HEADER_BYTES:
-        raise StoreUnreadableError(f"{path} is cut short: restore it, or move it away")
-    connection = sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode=rw",
-        uri=True,
-        isolation_level=None,
-        check_same_thread=False,
-    )
-    try:
-        found = check(path, connection, schema)
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=FULL")
-        for version in range(found, schema.version):
-            script = f"BEGIN; {schema.upgrades[version]}; PRAGMA user_version={version + 1}; COMMIT"
-            connection.executescript(script)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def check(path: Path, connection: sqlite3.Connection, schema: Schema) -> int:
-    """The version found; one that cannot be brought up to ours is refused.
-
-    Raises: StoreUnreadableError, sqlite3.Error.
-    """
-    found = _pragma(connection, "user_version")
-    ours = _pragma(connection, "application_id") == schema.application_id
-    if not ours or not isinstance(found, int) or found not in {*schema.upgrades, schema.version}:
-        raise StoreUnreadableError(f"{path} is not a database of this version of agentconnect")
-    if _pragma(connection, "quick_check") != "ok":
-        raise StoreUnreadableError(f"{path} is damaged: restore it, or move it away")
-    return found
-
-
-def _create(
-    path: Path, schema: Schema, fill: Callable[[sqlite3.Connection], None] | None = None
-) -> None:
-    """Build it under another name and move it in whole: no half-made file is ever seen."""
-    for suffix in ("-wal", "-shm"):
-        orphan = path.with_name(path.name + suffix)
-        if orphan.exists():
-            orphan.replace(orphan.with_name(orphan.name + ".orphan"))
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".new", dir=path.parent)
-    try:
-        os.fchmod(handle, 0o600)
-        connection = sqlite3.connect(name, isolation_level=None)
-        try:
-            connection.execute(f"PRAGMA application_id={schema.application_id}")
-            connection.execute(f"PRAGMA user_version={schema.version}")
-            connection.executescript(schema.script)
-            if fill is not None:
-                fill(connection)
-        finally:
-            connection.close()
-        os.fsync(handle)
-        Path(name).replace(path)
-    finally:
-        os.close(handle)
-        Path(name).unlink(missing_ok=True)
-    fsync_folder(path.parent)
-
-
-def _pragma(connection: sqlite3.Connection, name: str) -> object:
-    row = connection.execute(f"PRAGMA {name}").fetchone()
-    return row[0] if row else None
-
-
-def _sentence(error: Exception) -> str:
-    if isinstance(error, OSError):
-        return error.strerror or type(error).__name__
-    return str(error) or type(error).__name__
 
 
 def _nothing() -> None:

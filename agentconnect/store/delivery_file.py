@@ -19,7 +19,7 @@ from agentconnect.core.delivery.ledger import WorkerId
 from agentconnect.core.errors import StoreUnreadableError
 from agentconnect.store import delivery_rows as rows
 from agentconnect.store.atomic import fsync_folder, read_file
-from agentconnect.store.database import HEADER_BYTES, create, open_existing
+from agentconnect.store.sqlite_file import HEADER_BYTES, create, open_existing
 
 log = logging.getLogger("agentconnect.store")
 

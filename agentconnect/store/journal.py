@@ -19,10 +19,11 @@ from agentconnect.core.outcomes import Progress
 from agentconnect.core.relay.journal import State, in_flight
 from agentconnect.core.relay.text_out import clean_outgoing
 from agentconnect.core.task import Task, TaskId
-from agentconnect.store.database import Database, Statements, connect
+from agentconnect.store.database import Database, Statements
 from agentconnect.store.debts import Debts, load_debts
 from agentconnect.store.legacy import import_legacy
 from agentconnect.store.rows import SCHEMA, Counts, Entry, Upload, load_entries, worker_id
+from agentconnect.store.sqlite_file import connect
 
 DONE_WINDOW = 4096
 """Answered ids remembered, newest first out last: replays of about 500 have been seen."""

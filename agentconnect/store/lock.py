@@ -10,6 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import msgspec
+
 from agentconnect.core.errors import WorkspaceHeldError
 
 MEND = "AGENT_CONNECT_WORKSPACE"
@@ -61,3 +63,28 @@ class WorkspaceLock:
         trace: TracebackType | None,
     ) -> None:
         self.release()
+
+
+class Holder(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a worker holds a lock, and the pid it wrote down."""
+
+    held: bool = False
+    pid: str = ""
+
+
+def holder_of(lock: Path) -> Holder:
+    """Asked of the kernel by a lock that many may hold, given back at once."""
+    try:
+        handle = os.open(lock, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return Holder()
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        pid = os.pread(handle, 32, 0).decode("ascii", "replace").strip()
+        return Holder(held=True, pid=pid or "unknown")
+    except OSError:
+        return Holder()
+    finally:
+        os.close(handle)
+    return Holder()

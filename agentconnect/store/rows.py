@@ -10,7 +10,8 @@ import msgspec
 from agentconnect.core.errors import StoreUnreadableError
 from agentconnect.core.relay.journal import State
 from agentconnect.core.task import TaskId
-from agentconnect.store.database import Database, Schema
+from agentconnect.store.database import Database
+from agentconnect.store.sqlite_file import Schema
 
 SCHEMA = Schema(
     application_id=0x4147434A,

@@ -10,7 +10,8 @@ import pytest
 import trio
 
 from agentconnect.core.errors import StoreUnreadableError
-from agentconnect.store.database import Database, Schema, connect
+from agentconnect.store.database import Database
+from agentconnect.store.sqlite_file import Schema, connect
 
 SCHEMA = Schema(application_id=7, version=1, script="CREATE TABLE t (n INTEGER PRIMARY KEY)")
 
