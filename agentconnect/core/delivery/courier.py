@@ -51,7 +51,7 @@ CHANGED = "a file is not the one that was accepted"
 
 
 class _GoneError(Exception):
-    """The store came back without the entry: it has no end of its own any more (§8)."""
+    """No more can be done here: the entry is gone, or the store is and the worker stops."""
 
 
 class _Pause(msgspec.Struct, frozen=True, kw_only=True):
@@ -302,6 +302,8 @@ class Courier:
                 yield Tell(
                     answer=Retry(retry_after_s=deciding.UNREADABLE_S, reason=why, expires_at=None)
                 )
+            if self._world.circumstances().stopping:
+                raise _GoneError  # the next start finds the part marked as being tried
             yield Idle(seconds=deciding.UNREADABLE_S)
             known: Known | Unreadable = yield Consult(id=self.entry.id, binding=self.entry.binding)
             if isinstance(known, Known):
@@ -330,7 +332,7 @@ class Courier:
         return max(0.0, until_s - self._age_s())
 
     def _named(self, index: int) -> str:
-        return f"part {index}" + (" (the text)" if not self.entry.parts[index].name else "")
+        return f"part {index} ({self.entry.parts[index].name or 'the text'})"
 
 
 def _posted(part: Part) -> bool:

@@ -393,6 +393,16 @@ def test_a_failed_record_stops_everything_until_the_store_is_back() -> None:
     assert 1 == len(run.of(PostText))
 
 
+def test_a_worker_that_stops_does_not_wait_for_its_store() -> None:
+    """Whoever asked is told Retry; the mark on disk says that the part may have been posted."""
+    run = play()
+    run.to_end(until=Save)
+    run.now.stopping = True
+    assert isinstance(run.run.send(Unreadable()), Tell)
+    with pytest.raises(StopIteration):
+        run.run.send(None)
+
+
 def test_an_end_that_was_told_is_not_taken_back() -> None:
     """The store fails while the notice is posted: nobody is told Retry any more."""
     run = play(GOOD, Reply(status=413), GOOD, files=1)
