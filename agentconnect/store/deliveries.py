@@ -9,7 +9,6 @@ with the next call for which it opens soundly.
 import os
 import sqlite3
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TypeVar
 
 import msgspec
@@ -20,14 +19,12 @@ from agentconnect.core.delivery import ledger
 from agentconnect.core.delivery.bindings import Binding, Dropped, Purpose
 from agentconnect.core.delivery.deciding import Known, Unreadable
 from agentconnect.core.delivery.effects import Full, Recorded, Stale
-from agentconnect.core.delivery.founding import record
 from agentconnect.core.delivery.ledger import BindingId, DeliveryId, Entry, WorkerId
 from agentconnect.core.errors import StoreUnreadableError
 from agentconnect.core.task import SessionKey
 from agentconnect.store import delivery_rows as rows
 from agentconnect.store.delivery_file import DeliveryFile
 from agentconnect.store.layout import Layout
-from agentconnect.store.sqlite_file import open_existing
 
 FORGET_BINDING_S = ledger.KEEP_S
 """A dropped binding's row; the name says whose it was without one."""
@@ -245,20 +242,6 @@ class Deliveries:
             return await self._do(act)
         except StoreUnreadableError:
             return Unreadable()
-
-
-def read_record(path: Path) -> bytes:
-    """The whole record as JSON, for another process to show; the worker may be running.
-
-    Blocking. Raises: StoreUnreadableError, also where there is none.
-    """
-    connection = open_existing(path, rows.SCHEMA)
-    try:
-        return record(rows.worker_id(connection), rows.everything(connection))
-    except (sqlite3.Error, ValueError, msgspec.MsgspecError) as error:
-        raise StoreUnreadableError(f"{path} holds something that cannot be read") from error
-    finally:
-        connection.close()
 
 
 def _nothing(_: sqlite3.Connection) -> None:

@@ -12,14 +12,17 @@ from agentconnect.store.inspect import reading
 
 
 def read_record(path: Path, *, in_use: bool = True) -> bytes:
-    """The whole record as JSON; without entries where there is no store. Blocking.
+    """The whole record as JSON. Blocking.
 
-    ``in_use``: a worker runs with it. Raises: StoreUnreadableError.
+    ``in_use``: a worker runs with it. Raises: StoreUnreadableError, also where there is none.
     """
     try:
-        return reading(path, rows.SCHEMA, _read, in_use=in_use) or record("", ())
+        found = reading(path, rows.SCHEMA, _read, in_use=in_use)
     except (ValueError, msgspec.MsgspecError) as error:
         raise StoreUnreadableError(f"{path} holds something that cannot be read") from error
+    if found is None:
+        raise StoreUnreadableError(f"there is no record of deliveries in {path.parent}")
+    return found
 
 
 def _read(connection: sqlite3.Connection) -> bytes:

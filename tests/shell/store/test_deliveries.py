@@ -28,7 +28,8 @@ from agentconnect.core.delivery.ledger import (
 from agentconnect.core.errors import StoreUnreadableError
 from agentconnect.core.task import SessionKey, Tier
 from agentconnect.store import delivery_rows as rows
-from agentconnect.store.deliveries import Deliveries, read_record
+from agentconnect.store.deliveries import Deliveries
+from agentconnect.store.delivery_record import read_record
 from agentconnect.store.layout import Layout
 from agentconnect.store.rows import SCHEMA as JOURNAL
 from agentconnect.store.sqlite_file import connect

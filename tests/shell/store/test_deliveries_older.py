@@ -9,7 +9,8 @@ import pytest
 from agentconnect.core.delivery.deciding import Known
 from agentconnect.core.delivery.ledger import BindingId, DeliveryId
 from agentconnect.core.errors import StoreUnreadableError
-from agentconnect.store.deliveries import Deliveries, read_record
+from agentconnect.store.deliveries import Deliveries
+from agentconnect.store.delivery_record import read_record
 from agentconnect.store.layout import Layout
 
 MINE = "a" * 32
