@@ -195,7 +195,8 @@ with_venv() {
     [ ! -e "$old" ] || "$venv/bin/python" -m pip uninstall -q -y ag2-agent-connect || true
   done
   "$venv/bin/python" -m pip install -q --upgrade "$1" </dev/null ||
-    refuse 1 "$1 could not be installed; pip's own words are above."
+    refuse 1 "$1 could not be installed; pip's own words are above. From a checkout set" \
+      "AGENT_CONNECT_PIP_SPEC to its path."
   worker="$venv/bin/agent-connect"
 }
 

@@ -61,6 +61,7 @@ class Machine:
     """One home and the programs that are on it."""
 
     def __init__(self, folder: Path) -> None:
+        self.limit_s = 50.0
         self.home = folder / "home of ann"
         self.bin = folder / "bin"
         self._calls = folder / "calls"
@@ -95,7 +96,7 @@ class Machine:
         }
 
     def run(
-        self, *words: str, stdin: str = "", limit_s: float = 50, **variables: str
+        self, *words: str, stdin: str = "", **variables: str
     ) -> subprocess.CompletedProcess[str]:
         """Run a program there, without a terminal."""
         return subprocess.run(
@@ -106,7 +107,7 @@ class Machine:
             capture_output=True,
             text=True,
             check=False,
-            timeout=limit_s,
+            timeout=self.limit_s,
             start_new_session=True,
         )
 

@@ -63,10 +63,9 @@ class Launched:
         return file.read_text().splitlines() if file.exists() else []
 
     def run(
-        self, *words: str, shell: str = "sh", limit_s: float = 50, **variables: str
+        self, *words: str, shell: str = "sh", **variables: str
     ) -> subprocess.CompletedProcess[str]:
-        script = str(self.machine.launcher)
-        return self.machine.run(shell, script, *words, limit_s=limit_s, **variables)
+        return self.machine.run(shell, str(self.machine.launcher), *words, **variables)
 
     def stay(self) -> subprocess.Popen[bytes]:
         """One that goes on; returns when its worker runs."""
@@ -111,7 +110,8 @@ def test_it_becomes_the_worker(launched: Launched, shell: str) -> None:
 def test_the_last_worker_is_ended_first(launched: Launched) -> None:
     """Asked to stop, waited for, and only then the next one; a zombie is gone."""
     first = launched.stay()
-    done = launched.run(limit_s=30)  # nobody reaps the first one meanwhile
+    launched.machine.limit_s = 30  # nobody reaps the first one meanwhile
+    done = launched.run()
     assert 0 == done.returncode
     assert f"ending the worker that runs already (pid {first.pid})" in done.stderr
     assert -signal.SIGTERM == first.wait(10)
