@@ -54,13 +54,11 @@ def start(
     return 0
 
 
-def stop(service: Service, ours: Mapping[str, str]) -> bool:
-    """End a worker that the launcher started; true where that could be asked."""
-    if not service.launcher.is_file():
-        return False
-    words = ["/bin/sh", str(service.launcher), "stop"]
-    done = subprocess.run(words, env=environment(service, ours), check=False)
-    return done.returncode == 0
+def stop(service: Service, ours: Mapping[str, str]) -> None:
+    """End a worker that the launcher started, if there is one."""
+    if service.launcher.is_file():
+        words = ["/bin/sh", str(service.launcher), "stop"]
+        subprocess.run(words, env=environment(service, ours), check=False)
 
 
 def _serves(status_file: Path, pid: int) -> bool:

@@ -103,14 +103,13 @@ def uninstall(service: Service, host: Host) -> int:
     """Stop it, take its files away, keep settings and workspace. Raises: OSError."""
     file, _text = description(service, host)
     there = file.is_file()
+    runs_on = False
     if host.has_launchd:
-        stopped = not there or call("launchctl", "unload", str(file)).ok
-    else:
-        answer = user_systemctl("disable", "--now", service.unit)
-        stopped = answer.ok or not there
-        if not stopped:
-            host.say(f"systemd's user manager does not answer: {last_line(answer.output)}")
-    stopped = background.stop(service, host.environment) or stopped
+        runs_on = there and not call("launchctl", "unload", str(file)).ok
+    elif not (answer := user_systemctl("disable", "--now", service.unit)).ok and there:
+        host.say(f"systemd did not stop it: {last_line(answer.output)}")
+        runs_on = user_systemctl("is-active", service.unit).output in {"active", "activating"}
+    background.stop(service, host.environment)
     file.unlink(missing_ok=True)
     service.launcher.unlink(missing_ok=True)
     if not host.has_launchd and there:
@@ -120,9 +119,9 @@ def uninstall(service: Service, host: Host) -> int:
         return 0
     host.say(f"removed: {file}")
     host.say(f"kept: {service.config} and the workspace")
-    if not stopped:
-        host.say("the worker could not be asked to stop: end it yourself if it still runs")
-    return 0 if stopped else 1
+    if runs_on:
+        host.say("the service manager still runs it, or brings it back: stop it there")
+    return 1 if runs_on else 0
 
 
 def log_command(service: Service, host: Host) -> list[str]:

@@ -42,6 +42,8 @@ if [ -n "${FAKE_NO_BUS:-}" ]; then echo "Failed to connect to bus: No medium fou
 case "$*" in
   *"show "*) printf '%s\\n' "${FAKE_SHOW:-ActiveState=inactive}" ;;
   *"restart "*) exit "${FAKE_RESTART:-0}" ;;
+  *"disable "*) exit "${FAKE_DISABLE:-0}" ;;
+  *"is-active"*) echo "${FAKE_ACTIVE:-inactive}" ;;
   *"is-enabled"*) exit "${FAKE_ENABLED:-0}" ;;
 esac
 """

@@ -104,6 +104,17 @@ def test_uninstall_keeps_what_is_the_persons(ready: Machine) -> None:
     assert "there was no service" in again.stdout
 
 
+@pytest.mark.parametrize(("state", "code"), [("inactive", 0), ("active", 1), ("activating", 1)])
+def test_a_service_that_goes_on_is_not_called_removed(
+    ready: Machine, state: str, code: int
+) -> None:
+    """Where systemd refuses, it is asked whether the worker runs on."""
+    ready.worker("service", "install")
+    done = ready.worker("service", "uninstall", FAKE_DISABLE="1", FAKE_ACTIVE=state)
+    assert code == done.returncode
+    assert (code == 1) == ("still runs it" in done.stdout)
+
+
 def test_launchd(ready: Machine) -> None:
     """Unloaded and loaded on each install; unloaded and removed by uninstall."""
     ready.program("launchctl", '#!/bin/sh\necho "launchctl $*" >>"$CALLS"\nexit "${FAKE_CTL:-0}"\n')
