@@ -39,8 +39,9 @@ Take = Callable[[bytes], Awaitable[None]]
 class Call(msgspec.Struct, frozen=True, kw_only=True):
     """One request. ``path`` is under the base unless ``url`` is given; ``content`` is JSON.
 
-    ``stall_s`` bounds each read and write within ``within_s``. ``overflow``: an answer of more than
-    ``answer_bytes`` comes back marked, not as an error.
+    ``stall_s`` bounds each read and write within ``within_s``. ``once``: the caller has to hear of
+    each attempt that may have arrived, though its key would let it be repeated unseen.
+    ``overflow``: an answer of more than ``answer_bytes`` comes back marked, not as an error.
     """
 
     method: str = "GET"
@@ -48,6 +49,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     url: str = ""
     content: bytes | None = None
     key: str = ""
+    once: bool = False
     accept: str = "application/json"
     within_s: float = 15.0
     stall_s: float = float("inf")
@@ -191,7 +193,7 @@ class Http:
         extensions = {
             "timeout": _timeouts(call),
             # a call without a key is tried again by its caller, who knows what it costs
-            REPEATABLE: bool(call.key),
+            REPEATABLE: bool(call.key) and not call.once,
         }
         if not call.url:  # a path of ours is fit to be sent: parsing each costs more than sending
             extensions["target"] = address.raw_path.rstrip(b"/") + call.path.encode("ascii")

@@ -62,6 +62,7 @@ class KeyedPosts:
                     path=f"/v1/rooms/{segment(room)}/messages",
                     content=to_json({"body": replace_surrogates(text)}),
                     key=key,
+                    once=True,
                     within_s=WITHIN_S,
                 ),
             )
@@ -79,6 +80,7 @@ class KeyedPosts:
                     path=f"/v1/rooms/{segment(room)}/media",
                     content=found,
                     key=key,
+                    once=True,
                     within_s=UPLOAD_WITHIN_S,
                     stall_s=UPLOAD_STALL_S,
                 ),
