@@ -97,14 +97,19 @@ def prepare(planned: Plan, outcomes: Sequence[FileOutcome]) -> Prepared:
         return Prepared(body=planned.original, skip=parsed.skip.value, skip_id=parsed.skip.extra)
     sent: list[str] = []
     refused: list[str] = []
+    typed = len(parsed.files)  # a marker's path as its author wrote it, an offered one by name
+    names = [
+        action.value if index < typed else action.value.rpartition("/")[2]
+        for index, action in enumerate((*planned.wanted, *planned.over))
+    ]
     for index, action in enumerate(planned.wanted):
         outcome = outcomes[index] if index < len(outcomes) else FileOutcome(ok=False)
         if outcome.ok:
             sent.append(outcome.filename)
         else:
-            refused.append(file_refusal_line(action.value, _reason(action, outcome)))
+            refused.append(file_refusal_line(names[index], _reason(action, outcome)))
     limit = f"at most {planned.max_files} files per reply"
-    refused += [file_refusal_line(action.value, limit) for action in planned.over]
+    refused += [file_refusal_line(name, limit) for name in names[len(planned.wanted) :]]
     guard = guard_agent_skip if parsed.redirect else guard_prepared
     text = guard(parsed.body)
     if not text and sent:

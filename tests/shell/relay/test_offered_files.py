@@ -43,6 +43,8 @@ async def test_files_by_list_follow_those_of_markers(tmp_path: Path) -> None:
         body = await _posted(broker, "t1")
         assert ["a.txt", "b_c.txt", "d_e.txt", "_file__a.txt_"] == _sent(broker)
         assert 3 == body.count("[attachment not sent: ")
+        assert "[attachment not sent: passwd (" in body  # by name: the room learns no path of ours
+        assert "/etc" not in body
         assert "[file:" not in body
 
 
