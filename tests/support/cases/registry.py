@@ -2,6 +2,7 @@
 
 from tests.support.cases import (
     backoff,
+    channel_delivery,
     config_env,
     credentials,
     delivery_keys,
@@ -14,6 +15,7 @@ from tests.support.cases.case import Kind
 
 KINDS: dict[str, Kind] = {
     "backoff": backoff.cases,
+    "channel_delivery": channel_delivery.cases,
     "config_env": config_env.cases,
     "credentials": credentials.cases,
     "delivery_keys": delivery_keys.cases,
