@@ -157,6 +157,9 @@ class Courier:
             return None
         attempt = 0
         while True:
+            held = yield from self._held_up()  # again: time has passed since it was asked
+            if held is not None or not self.entry.in_progress:
+                return held
             reply: Reply = yield self._post(index)
             found = posting.settled(posting.meaning(reply), unsure_before=index in self._unsure)
             if found.unsure:
@@ -176,9 +179,6 @@ class Courier:
                 )
             attempt += 1
             yield Wait(seconds=min(wait_s, self._left_s(ledger.STOP_AFTER_S)))
-            held = yield from self._held_up()
-            if held is not None or not self.entry.in_progress:
-                return held
 
     def _posted(self, index: int, reply: Reply, found: Meaning) -> Run[_Pause | None]:
         echoed = found.step is Step.POSTED

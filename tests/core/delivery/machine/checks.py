@@ -32,6 +32,7 @@ class Sent:
     """Real time of first-seen on disk, of the record that is there now."""
     worker_id: str = ""
     events: dict[int | str, list[Event]] = field(default_factory=dict)
+    digests: dict[int, str] = field(default_factory=dict)
     end: Answer | None = None
     ended_at: float = 0.0
 
@@ -100,6 +101,8 @@ class Checks:
             fail_closed = isinstance(answer, Retry) and answer.expires_at is None
             self.need(fail_closed, "something was answered out of a store that cannot be read")
         if request.fingerprint != sent.request.fingerprint:
+            recorded = sent.begun_at is not None and isinstance(answer, Delivered)
+            self.need(not recorded, "a request was answered with the end of another one")
             return
         if isinstance(answer, Delivered):
             count = len(request.files) + request.speaks
@@ -125,6 +128,10 @@ class Checks:
     def saved(self, entry: Entry, real: float, wall_now: float) -> None:
         """An entry's state was committed, perhaps long after its end: the store was unreadable."""
         sent = self.sent[entry.id]
+        for index, part in enumerate(entry.parts):
+            same = sent.digests.setdefault(index, part.sha256) in ("", part.sha256)
+            self.need(same, "a file was taken for the one that was accepted, and is another")
+            sent.digests[index] = part.sha256
         if not entry.in_progress and sent.end is None:
             since_s = max(0.0, wall_now - (entry.finished_at or wall_now))
             sent.end, sent.ended_at = stored_answer(entry), real - since_s

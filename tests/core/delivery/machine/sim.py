@@ -128,6 +128,8 @@ class Sim:
             return
         task.wake = None
         task.active.idle = task.effect if isinstance(task.effect, Idle) else None
+        if isinstance(task.effect, PostText | PostFile):
+            self.checks.need(self.world.keyed, "a post was begun while keys are not trusted")
         if isinstance(task.effect, Idle | Wait):
             self.checks.need(task.effect.seconds >= 0, "a wait into the past")
             task.wake = self.world.real + task.effect.seconds
@@ -406,7 +408,7 @@ _ACTIONS = {
     "clock": 2,
     "damage": 4,
     "loss": 2,
-    "file": 2,
+    "file": 4,
 }
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from agentconnect.core.delivery import deciding, founding, intake, keys, ledger, posting
+from agentconnect.core.delivery import courier, deciding, founding, intake, keys, ledger, posting
 from agentconnect.core.delivery.answers import Final
 from agentconnect.core.delivery.courier import Run
 from agentconnect.core.delivery.deciding import Accept, Known, Unreadable
@@ -152,6 +152,25 @@ def notice_without_key(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(keys, "key_of", key_of)
 
 
+def other_content_answered(patch: pytest.MonkeyPatch) -> None:
+    right = deciding._known
+
+    def known(request: Any, entry: Entry) -> Any:
+        return right(msgspec.structs.replace(request, fingerprint=entry.fingerprint), entry)
+
+    patch.setattr(deciding, "_known", known)
+
+
+def unconfirmed_keys_trusted(patch: pytest.MonkeyPatch) -> None:
+    right = courier.Courier._held_up
+
+    def held_up(self: Any) -> Run[Any]:
+        held = yield from right(self)
+        return None if held is not None and held.why == courier.UNTRUSTED else held
+
+    patch.setattr(courier.Courier, "_held_up", held_up)
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("plant", "seen"),
@@ -169,6 +188,8 @@ def notice_without_key(patch: pytest.MonkeyPatch) -> None:
         (binding_never_refused, "under a binding that is not in force"),
         (lost_response_forgotten, "in the room, and its end says|could not be sent, and it is"),
         (notice_without_key, "a key is not that of worker id, id and part alone"),
+        (other_content_answered, "was answered with the end of another one"),
+        (unconfirmed_keys_trusted, "begun while keys are not trusted"),
     ],
 )
 def test_a_planted_fault_is_found(plant: Plant, seen: str, monkeypatch: pytest.MonkeyPatch) -> None:
