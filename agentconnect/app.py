@@ -14,6 +14,7 @@ from agentconnect import assembly, wiring
 from agentconnect.adapters.contract import Adapter
 from agentconnect.config.settings import LoadedSettings
 from agentconnect.core.errors import AgentConnectError, first_cause
+from agentconnect.delivery.desk import DeliveryDesk
 from agentconnect.relay import Relay, open_relay
 from agentconnect.status.notify import Notifier
 from agentconnect.status.writer import StatusWriter
@@ -23,9 +24,8 @@ from agentconnect.turns.desk import Desk
 
 log = logging.getLogger("agentconnect")
 
-TURN_GRACE_S = 10.0
-WORK_BUDGET_S = 20.0  # which deliveries may use up
-RESULTS_BUDGET_S = 10.0
+TURN_GRACE_S, RESULTS_BUDGET_S = 10.0, 10.0
+WORK_BUDGET_S = 20.0  # all of it may go to deliveries
 
 Say = Callable[[str], None]
 Ready = Callable[[], Awaitable[None]]
@@ -99,12 +99,13 @@ class _Worker:
 
     async def _agents(self, parts: wiring.Parts, relay: Relay, journal: Journal) -> None:
         """The agent processes: they outlive every turn, and end before the results do."""
+        later = assembly.deliveries(parts, relay, self.status)
         async with trio.open_nursery() as agents:
             await agents.start(parts.adapter.run)
             async with self.stop.cuts():
                 await self._preflight(parts.adapter)
             if not self.stop.asked:
-                await self._work(parts, relay, journal)
+                await self._work(parts, relay, journal, later)
             agents.cancel_scope.cancel(reason="the last turn has ended")
 
     async def _preflight(self, adapter: Adapter) -> None:
@@ -113,16 +114,18 @@ class _Worker:
         if description:
             self.say(f"agent-connect: {description}")
 
-    async def _work(self, parts: wiring.Parts, relay: Relay, journal: Journal) -> None:
+    async def _work(
+        self, parts: wiring.Parts, relay: Relay, journal: Journal, later: DeliveryDesk | None
+    ) -> None:
         """Deliveries; the turns, one session nursery per conversation; what brings them tasks."""
         async with trio.open_nursery() as work:
-            later = assembly.deliveries(parts, relay, self.status)
             if later is not None:
                 await work.start(later.run)
             desk = assembly.desk(parts, relay, journal, work, later)
             self.status.load = desk.load
             async with trio.open_nursery() as intake:
                 intake.start_soon(self._take_tasks, relay, desk)
+                intake.start_soon(assembly.listen, parts.adapter)
                 self.status.state("serving", parts.detail)
                 self.notifier.ready(parts.detail)
                 self.say(f"agent-connect: {parts.detail}")
