@@ -6,9 +6,10 @@ import trio
 
 from agentconnect.cli.options import Options
 from agentconnect.cli.places import folder, listen_at, user
-from agentconnect.core.errors import WorkspaceHeldError
+from agentconnect.core.errors import SettingsError, WorkspaceHeldError
 from agentconnect.embedded.local import add_agent_beside
 from agentconnect.embedded.server import open_embedded
+from agentconnect.status import logs
 from agentconnect.stopping import Stop, watch_signals
 from agentconnect.store.lock import WorkspaceLock
 
@@ -23,6 +24,7 @@ def run_relay(options: Options) -> int:
         if options.add_agent is None:
             raise
         return trio.run(_add_to_running, options.add_agent, home)
+    logs.configure("text")
     with lock:
         return trio.run(_relay_session, options, home)
 
@@ -48,7 +50,10 @@ async def _relay_session(options: Options, home: Path) -> int:
 
 async def _add_to_running(name: str, home: Path) -> int:
     """The relay runs in another process: make the identity in its database."""
-    base = (home / "address").read_text().strip()
+    try:
+        base = (home / "address").read_text().strip()
+    except FileNotFoundError:
+        raise SettingsError("the relay is still starting: try again in a moment") from None
     _show_agent(*await add_agent_beside(home, base, name.strip() or "agent"))
     return 0
 

@@ -13,6 +13,7 @@ _CHANNEL = re.compile(r"\s*\[channel:([^\]]*)\][^\S\n]*\n?")
 
 PLACEHOLDER = "⏳ On it..."
 INTAKE = "🫡"
+_CODE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _NOTICE_CHARS = 600
 _WARNING = "⚠️ "
 FAREWELL = "⏸ "
@@ -74,8 +75,9 @@ def is_failure(text: str) -> bool:
 
 
 def rejected(code: str) -> str:
-    """The line for a task that the worker refused for good."""
-    return failure(f"The agent's worker could not take this request ({code}).")
+    """The line for a task that the worker refused for good; its code is a word or nothing."""
+    word = f" ({code})" if _CODE.fullmatch(code) else ""
+    return failure(f"The agent's worker could not take this request{word}.")
 
 
 def removed() -> str:

@@ -147,7 +147,10 @@ class House:
         now = self.now()
         due = await self.store.read(
             lambda tx: tx.texts(
-                "SELECT DISTINCT agent_id FROM tasks WHERE state = 'leased' AND until <= ?", now
+                "SELECT DISTINCT agent_id FROM tasks WHERE state = 'leased' "
+                "AND (until <= ? OR until > ?)",
+                now,
+                now + self.timing.visibility_s,
             )
         )
         if due:
@@ -158,6 +161,7 @@ class House:
             )
 
     def _sweep(self, tx: Tx, agents: list[str]) -> None:
+        tasks.rewind(tx, self.timing)
         for agent in agents:
             tasks.sweep(tx, agent, self.presence.alive(agent, tx.now), self.timing)
 

@@ -87,6 +87,11 @@ class Shelf:
         except OSError:
             return None
 
+    async def drop(self, media_id: str) -> None:
+        """Take back a file that no row came to name; one that stays is swept at the next start."""
+        with suppress(OSError):
+            await trio.Path(self._folder / media_id).unlink()
+
     def sweep(self, known: frozenset[str]) -> None:
         """Delete what no row names: an upload that a crash cut off."""
         for path in self._folder.iterdir():

@@ -103,13 +103,14 @@ class Presence:
         """Whether an agent's leases live on (relay-wire.md §5)."""
         if self._open.get(agent_id, 0) > 0:
             return True
-        return now - self._polled.get(agent_id, float("-inf")) < self._visibility_s
+        # either way: a clock that was set back makes nobody alive until it has caught up
+        return abs(now - self._polled.get(agent_id, float("-inf"))) < self._visibility_s
 
     def online(self, user_id: str, now: float) -> bool:
         """Whether the page shows somebody as there."""
         if self._open.get(user_id, 0) > 0:
             return True
-        return now - self._heard.get(user_id, float("-inf")) < self._online_s
+        return abs(now - self._heard.get(user_id, float("-inf"))) < self._online_s
 
     def snapshot(self, now: float) -> frozenset[str]:
         """Everybody who is online."""

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+import trio
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -164,15 +165,23 @@ async def upload(house: House, agent_id: str, request: Request) -> Response:
         raise Refusal(404, _NO_ROOM)
     media_id = await house.shelf.keep(data)
     name, mime = said.filename, media.mime_of(said.filename)
+    placed = False
 
     def post(tx: Tx, room: Room) -> dict[str, Any]:
         posted = place_file(
             tx, agent_id, room.room_id, media_id, name, mime, len(data), said.caption
         )
+        nonlocal placed
+        placed = posted is not None
         event_id = posted.event_id if posted else ""
         return {"ok": True, "mxc": f"mxc://{tx.domain}/{media_id}", "event_id": event_id}
 
-    return await _keyed(house, agent_id, request, keys.ROUTES[1], raw, post)
+    try:
+        return await _keyed(house, agent_id, request, keys.ROUTES[1], raw, post)
+    finally:
+        if not placed:  # a repeat, a conflict, a room that went away
+            with trio.CancelScope(shield=True):
+                await house.shelf.drop(media_id)
 
 
 async def _keyed(

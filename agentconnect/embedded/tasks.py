@@ -310,11 +310,13 @@ def expire(tx: Tx, task_id: str, timing: Timing) -> None:
 
 def refresh(tx: Tx, timing: Timing) -> None:
     """At start: time in which the relay was down counts against no lease."""
-    tx.run(
-        "UPDATE tasks SET until = ? WHERE state = 'leased' AND until < ?",
-        tx.now + timing.visibility_s,
-        tx.now + timing.visibility_s,
-    )
+    tx.run("UPDATE tasks SET until = ? WHERE state = 'leased'", tx.now + timing.visibility_s)
+
+
+def rewind(tx: Tx, timing: Timing) -> None:
+    """After the clock was set back: no lease ends later than a whole window from now."""
+    latest = tx.now + timing.visibility_s
+    tx.run("UPDATE tasks SET until = ? WHERE state = 'leased' AND until > ?", latest, latest)
 
 
 def _lease_of(tx: Tx, task_id: str) -> Lease:

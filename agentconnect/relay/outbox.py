@@ -12,7 +12,7 @@ from collections.abc import Callable
 import msgspec
 import trio
 
-from agentconnect.core.errors import AuthRejectedError, RelayError
+from agentconnect.core.errors import AuthRejectedError, RelayError, StoreUnreadableError
 from agentconnect.core.relay.cadence import jittered
 from agentconnect.core.relay.journal import State
 from agentconnect.core.relay.prepared import ResultPayload
@@ -188,7 +188,10 @@ class Outbox:
             return False
         payload = msgspec.structs.replace(payload, body=payload.body[:CUT_CHARS] + CUT_LINE)
         owed.payload = msgspec.json.encode(payload).decode()
-        await self._journal.record_result(owed.task_id, owed.payload)
+        try:
+            await self._journal.record_result(owed.task_id, owed.payload)
+        except StoreUnreadableError as error:  # the next start finds the whole answer: as good
+            log.warning("task %s: its shorter answer was not written down: %s", owed.task_id, error)
         return True
 
     def _park(self, owed: _Owed, error: RelayError) -> None:

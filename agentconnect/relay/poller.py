@@ -21,7 +21,7 @@ from agentconnect.core.relay.cadence import (
     jittered,
     poll_kind,
 )
-from agentconnect.core.relay.envelope import decode_batch
+from agentconnect.core.relay.envelope import Batch, decode_batch
 from agentconnect.relay.auth import Bearer
 from agentconnect.relay.guard import GuardKeeper
 from agentconnect.relay.http import Http
@@ -33,6 +33,7 @@ log = logging.getLogger("agentconnect.relay")
 
 POLL_WAIT_S = 25
 POLL_MARGIN_S = 10.0
+LARGE_BYTES = 1024 * 1024
 STORE_RETRY_S = 15.0
 SLICE_S = 15.0
 """Waits are cut up with a look at the guard between: a long backoff is not a dead holder."""
@@ -126,7 +127,7 @@ class Poller:
         wait_s = self._poll_wait_s if self._confirmed else 0
         self._asked_with = self._bearer.rotations
         answer = await self._http.poll(wait_s, self._poll_wait_s + POLL_MARGIN_S)
-        batch = decode_batch(answer.body)
+        batch = await _decoded(answer.body)
         if batch.anomaly:
             self._board.poll_anomalies += 1
             raise RelayError("the poll's answer held no list of tasks", status=answer.status)
@@ -203,3 +204,10 @@ class Poller:
     async def _cut_by(self, news: Callable[[], Awaitable[None]], waiting: trio.CancelScope) -> None:
         await news()
         waiting.cancel()
+
+
+async def _decoded(body: bytes) -> Batch:
+    """A batch; a large one is read beside everything else, for it may take long."""
+    if len(body) <= LARGE_BYTES:
+        return decode_batch(body)
+    return await trio.to_thread.run_sync(decode_batch, body, abandon_on_cancel=True)

@@ -157,6 +157,44 @@ async def test_a_relay_alone_serves_a_worker_elsewhere(tmp_path: Path) -> None:
                 worker.process.wait(40)
 
 
+async def test_a_relay_alone_logs_one_line_a_fact(tmp_path: Path) -> None:
+    """With its time, and with nothing in it that a terminal would obey."""
+    arguments = ("relay", "--dir", str(tmp_path / "r"), "--listen", "127.0.0.1:0")
+    with process(tmp_path, *arguments, "--add-agent", "First"):
+        await until(lambda: "|" in (tmp_path / "out").read_text(), "the token")
+        base, _, secret = token_in((tmp_path / "out").read_text()).partition("|")
+        async with httpx.AsyncClient(trust_env=False, timeout=40) as client:
+            await client.post(
+                f"{base}/v1/results",
+                headers={"Authorization": f"Bearer {secret}"},
+                json={"id": "a\nforged: \x1b[31m", "body": "x"},
+            )
+        await until(lambda: "result without" in (tmp_path / "out").read_text(), "the line")
+    text = (tmp_path / "out").read_text()
+    (line,) = [line for line in text.splitlines() if "result without a task" in line]
+    assert re.match(r"\d{4}-\d\d-\d\dT\S+ warning embedded: result without a task: ", line)
+    assert line.endswith(r"id=a\nforged: \x1b[31m")
+    assert secret not in line
+
+
+async def test_an_agent_cannot_be_added_before_the_relay_is_up(tmp_path: Path) -> None:
+    """Its address is not known yet: a sentence, and exit code 2."""
+    arguments = ("relay", "--dir", str(tmp_path / "r"), "--listen", "127.0.0.1:0")
+    with process(tmp_path, *arguments):
+        await link(tmp_path)
+        (tmp_path / "r" / "address").unlink()
+        added = subprocess.run(
+            [sys.executable, "-m", "agentconnect", *arguments, "--add-agent", "Early"],
+            env=local_environment(tmp_path),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert added.returncode == 2
+        assert "still starting" in added.stderr
+
+
 def token_in(text: str) -> str:
     """The token line of what was printed."""
     found = re.search(r"^\s+(http://127\.0\.0\.1:\d+/relay\|\S+)$", text, re.MULTILINE)

@@ -252,6 +252,21 @@ async def test_uploads_cut_off_by_a_crash_are_swept(tmp_path: Path) -> None:
         assert (await kept.stat()).st_mode & 0o777 == 0o600
 
 
+async def test_an_upload_that_is_not_posted_leaves_no_file(tmp_path: Path) -> None:
+    """A repeat under its key, a conflict: the folder holds the one file that a message names."""
+    key = {"Idempotency-Key": "a" * 64}
+    async with running_relay(tmp_path) as relay:
+        path = f"/v1/rooms/{relay.room}/media"
+        body = {"content_b64": "eHl6", "filename": "a.txt"}
+        made = await relay.call("POST", path, body, headers=key)
+        again = await relay.call("POST", path, body, headers=key)
+        other = await relay.call("POST", path, {**body, "filename": "b.txt"}, headers=key)
+        assert (made.status_code, again.status_code, other.status_code) == (200, 200, 409)
+        assert again.json() == made.json()
+        (kept,) = [file async for file in _files(trio.Path(tmp_path / "media"))]
+        assert kept.name == made.json()["mxc"].rpartition("/")[2]
+
+
 async def _files(folder: trio.Path) -> Any:
     for path in await folder.iterdir():
         yield path

@@ -7,6 +7,7 @@ import pytest
 import trio
 
 from agentconnect.embedded.answers import PLACEHOLDER
+from agentconnect.embedded.presence import Presence
 from agentconnect.embedded.timing import Timing
 from tests.support.relay import Clock, Relay, running_relay
 
@@ -239,6 +240,20 @@ async def test_long_answer_is_cut_into_messages(tmp_path: Path) -> None:
         assert all(piece.startswith("```") and piece.endswith("```") for piece in pieces)
 
 
+@pytest.mark.parametrize("code", ["x" * 65, "a\nb", "\x1b[31m", "<b>", "two words", "é"])
+async def test_a_rejection_s_code_that_is_no_word_stays_out_of_the_room(
+    tmp_path: Path, code: str
+) -> None:
+    """The notice names a code of up to 64 plain characters, and nothing a worker makes up."""
+    async with running_relay(tmp_path) as relay:
+        await relay.say("bad one")
+        (task,) = await relay.poll()
+        rejected = {"id": task["id"], "status": "rejected", "error_code": code}
+        assert (await relay.call("POST", "/v1/results", rejected)).json()["rejected"]
+        (_, notice) = await relay.bodies()
+        assert notice == "⚠️ The agent's worker could not take this request."
+
+
 async def test_rejection_takes_the_placeholder_over(tmp_path: Path) -> None:
     """A rejected task's notice is edited into its placeholder; the task never comes back."""
     async with running_relay(tmp_path) as relay:
@@ -331,6 +346,51 @@ async def test_time_the_relay_was_down_costs_no_lease(tmp_path: Path) -> None:
     clock.forward(3600)
     async with running_relay(tmp_path, timing=timing) as relay:
         assert await relay.poll() == []
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["running", "restarted"])
+async def test_a_clock_set_back_holds_no_task_of_a_dead_worker(
+    tmp_path: Path, restarted: bool
+) -> None:
+    """An hour back: the lease lasts one window from then on, not an hour and one."""
+    clock = Clock()
+    timing = Timing(wall=clock, sweep_s=0.02, extensions=0)
+    setup = None
+    if restarted:
+        async with running_relay(tmp_path, timing=timing) as relay:
+            setup = relay.setup
+            await relay.say("mine")
+            assert len(await relay.poll()) == 1
+        clock.forward(-3600)
+    async with running_relay(tmp_path, timing=timing, setup=setup) as relay:
+        if not restarted:
+            await relay.say("mine")
+            assert len(await relay.poll()) == 1
+            clock.forward(-3600)
+        (source, *_) = await relay.relay.messages(relay.room)
+
+        async def ends() -> float:
+            (row,) = await relay.relay.tasks_of(source.event_id)
+            return row.until
+
+        with trio.fail_after(10):
+            while await ends() > clock.now + timing.visibility_s:
+                await trio.sleep(0.01)
+        clock.forward(61)
+        with trio.fail_after(10):
+            (again,) = await relay.poll(30)
+        assert again["attempt"] == 2
+
+
+def test_a_clock_set_back_makes_nobody_seem_there() -> None:
+    """Who was heard of at a time that has not come yet is neither alive nor online."""
+    presence = Presence(online_s=75, visibility_s=60)
+    presence.polled("@a:local", 1_800_000_000.0)
+    presence.heard("@b:local", 1_800_000_000.0)
+    assert presence.alive("@a:local", 1_800_000_059.0)
+    assert presence.online("@b:local", 1_800_000_059.0)
+    assert not presence.alive("@a:local", 1_799_996_400.0)
+    assert not presence.online("@b:local", 1_799_996_400.0)
 
 
 async def test_done_ids_are_forgotten_only_past_both_limits(tmp_path: Path) -> None:

@@ -97,6 +97,25 @@ async def test_an_answer_too_large_is_cut_once(tmp_path: Path) -> None:
         assert len(body) < 30_200
 
 
+async def test_an_answer_too_large_goes_out_cut_where_that_cannot_be_written(
+    tmp_path: Path,
+) -> None:
+    """413, and a journal that takes no more just then: posted all the same, and nothing ends."""
+    async with open_broker() as broker, running(broker, tmp_path) as rig:
+        full = "SELECT RAISE(ABORT, 'full')"
+        for kind in ("INSERT", "UPDATE"):
+            when = "WHEN NEW.result LIKE '%too long%'"
+            await rig.sql(f"CREATE TRIGGER f{kind} BEFORE {kind} ON tasks {when} BEGIN {full}; END")
+        broker.script("results", Answer(413))
+        await _answer(rig, broker, body="y" * 50_000)
+        await rig.until(lambda: _state(rig) is State.DONE)
+        assert len(broker.results["t1"]["body"]) < 30_200
+        broker.serve(wire_task("t2"))
+        (_, another) = await rig.tasks(2)
+        await rig.relay.results.complete(another, "the answer", base_dir="/")
+        await rig.until(lambda: _state(rig, "t2") is State.DONE)
+
+
 async def test_an_answer_too_large_even_when_cut_is_parked(tmp_path: Path) -> None:
     """413 again: kept, shown, no longer in flight; a re-serve tries it once more."""
     async with open_broker() as broker, running(broker, tmp_path) as rig:

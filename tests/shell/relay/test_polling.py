@@ -13,8 +13,10 @@ import trio.testing
 
 from agentconnect.core.errors import RelayStoppedError
 from agentconnect.core.relay.credential import build
+from agentconnect.core.relay.envelope import decode_batch
 from agentconnect.core.relay.journal import State
 from agentconnect.core.task import TaskId
+from tests.shell.relay.minutes import Minutes
 from tests.shell.relay.rig import running
 from tests.support.fake_broker import Answer, open_broker, wire_task
 
@@ -146,15 +148,48 @@ async def test_a_task_that_cannot_be_recorded_is_not_handed_over(tmp_path: Path)
         assert broker.of("ack") == []
 
 
-async def test_one_rejected_poll_is_waited_out(tmp_path: Path) -> None:
-    """A single 401 without a token file neither ends the client nor loses the task."""
+async def test_one_rejected_poll_is_waited_out(
+    tmp_path: Path, mock_clock: trio.testing.MockClock
+) -> None:
+    """401 and 403 without a token file: asked again after 2 s and 8 s, the task is not lost."""
+    minutes = Minutes(mock_clock)
     async with open_broker() as broker, running(broker, tmp_path) as rig:
+        minutes.rig = rig
         broker.script("tasks", Answer(401), Answer(403))
         broker.serve(wire_task("t1"))
-        await rig.state("auth-wait")
-        await rig.tasks()
+        await minutes.until(lambda: bool(rig.taken), 11)
+        first, second, third = [request.at for request in broker.of("tasks")][:3]
+        assert (second - first, third - second) == (pytest.approx(2), pytest.approx(8))
+        assert "auth-wait" in {status.state for status in rig.statuses}
         assert rig.failure is None
         assert rig.relay.snapshot().error is None
+
+
+async def test_a_large_batch_is_read_beside_everything_else(tmp_path: Path) -> None:
+    """Two megabytes that take a second to read do not hold up the loop for it."""
+    body = b'{"tasks":[%s]}' % json.dumps(wire_task("t1", "\ud800" * 350_000)).encode()
+    began = time.perf_counter()
+    decode_batch(body)
+    alone_s = time.perf_counter() - began
+    longest_s = 0.0
+    async with (
+        open_broker() as broker,
+        running(broker, tmp_path) as rig,
+        trio.open_nursery() as beside,
+    ):
+
+        async def tick() -> None:
+            nonlocal longest_s
+            while True:
+                began = time.perf_counter()
+                await trio.sleep(0.001)
+                longest_s = max(longest_s, time.perf_counter() - began)
+
+        beside.start_soon(tick)
+        broker.script("tasks", Answer(body=body))
+        await rig.tasks()
+        beside.cancel_scope.cancel()
+    assert longest_s < alone_s / 2
 
 
 async def test_a_new_secret_in_the_token_file_is_used_at_once(tmp_path: Path) -> None:
