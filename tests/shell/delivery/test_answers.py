@@ -179,7 +179,7 @@ async def test_a_collaborators_binding_after_a_restart(
 ) -> None:
     """Removed from the list, or the opt-out unset: nothing new; a known id has its answer."""
     async with open_broker() as broker:
-        bobs = {"collaborators": frozenset({"@bob:h"}), "unchecked": True}
+        bobs: dict[str, Any] = {"collaborators": frozenset({"@bob:h"}), "unchecked": True}
         async with running(broker, tmp_path, **bobs) as rig:
             meta = await rig.bind(BOB)
             first = await rig.send("x", meta.binding, "t")
@@ -206,7 +206,7 @@ async def test_no_binding_for_a_collaborator_without_the_opt_out(tmp_path: Path)
 
 async def test_a_turn_that_is_not_attested_drops_the_binding(tmp_path: Path) -> None:
     """Only that sender's, only in that room; the next Turn gets a new one."""
-    bobs = {"collaborators": frozenset({"@bob:h"}), "unchecked": True}
+    bobs: dict[str, Any] = {"collaborators": frozenset({"@bob:h"}), "unchecked": True}
     async with open_broker() as broker, running(broker, tmp_path, **bobs) as rig:
         elsewhere = SessionKey(room="!other:h", tier=Tier.GUEST, sender="@bob:h")
         here, there, owners = await rig.bind(BOB), await rig.bind(elsewhere), await rig.bind()
@@ -221,7 +221,7 @@ async def test_a_turn_that_is_not_attested_drops_the_binding(tmp_path: Path) -> 
 
 async def test_a_drop_that_cannot_be_written_down_is_not_forgotten(tmp_path: Path) -> None:
     """The store comes back: the binding goes before anything is decided."""
-    bobs = {"collaborators": frozenset({"@bob:h"}), "unchecked": True}
+    bobs: dict[str, Any] = {"collaborators": frozenset({"@bob:h"}), "unchecked": True}
     async with open_broker() as broker, running(broker, tmp_path, **bobs) as rig:
         meta = await rig.bind(BOB)
         await rig.store.close()

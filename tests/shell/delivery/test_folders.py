@@ -3,6 +3,7 @@
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -128,7 +129,7 @@ async def test_a_folder_stays_while_a_delivery_needs_it(tmp_path: Path) -> None:
     """The binding is dropped; what was accepted still finds its file."""
     bob = SessionKey(room="!r:h", tier=Tier.GUEST, sender="@bob:h")
     async with open_broker() as broker:
-        listed = {"collaborators": frozenset({"@bob:h"}), "unchecked": True}
+        listed: dict[str, Any] = {"collaborators": frozenset({"@bob:h"}), "unchecked": True}
         async with running(broker, tmp_path, **listed) as rig:
             meta = await rig.bind(bob)
             broker.script("media", Answer(429, headers=LATER))

@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 
 from agentconnect.core.delivery.bindings import Purpose
+from agentconnect.core.delivery.ledger import DeliveryId, Entry, Part, PartKind
 from agentconnect.core.task import SessionKey, Tier
 from tests.shell.delivery.rig import BOB, LATER, OWNER, Answer, Wall, damage, put, running
 from tests.support.fake_broker import open_broker
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2"
-LISTED = {"collaborators": frozenset({"@bob:h"})}
+LISTED: dict[str, Any] = {"collaborators": frozenset({"@bob:h"})}
 DAY_S = 86_400.0
 
 
@@ -153,11 +154,9 @@ async def test_notify_may_be_lost(tmp_path: Path) -> None:
 
 
 def _entry_of(rig: Any, meta: Any, uri: str) -> Any:
-    from agentconnect.core.delivery.ledger import Entry, Part, PartKind
-
     part = Part(kind=PartKind.FILE, name="a.txt", uri=uri)
     return Entry(
-        id="early",
+        id=DeliveryId("early"),
         worker_id=rig.store.worker_id,
         binding=meta.binding,
         room="!r:h",
