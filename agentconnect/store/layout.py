@@ -60,6 +60,24 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
         return folder / "worker-id", folder / "deliveries.json", folder / "bindings.json"
 
     @property
+    def daemon_token(self) -> Path:
+        """The bearer of the daemon's API, where the environment brings none."""
+        return self.state_dir / "daemon-token"
+
+    @property
+    def workspaces(self) -> Path:
+        """Which folders the daemon serves beside the primary one. The owner's to write."""
+        return self.state_dir / "workspaces.json"
+
+    def workspace_dir(self, workspace_id: str) -> Path:
+        """What belongs to one workspace of the daemon; made when first written to."""
+        return self.state_dir / "workspaces" / workspace_id
+
+    def schedules(self, workspace_id: str) -> Path:
+        """The scheduled tasks of a workspace. Must not be lost."""
+        return self.workspace_dir(workspace_id) / "scheduled_tasks.json"
+
+    @property
     def relay_dir(self) -> Path:
         return self.state_dir / "relay" / self.instance
 

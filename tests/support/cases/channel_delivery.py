@@ -7,10 +7,29 @@ the members that the line's ``expect`` names are compared. In the kinds ``store`
 Kinds of ``WAITING`` have no runner yet; their lines are left out until one stands in ``RUNNERS``.
 """
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC
 from functools import partial
 from typing import Any
 
+from agentconnect.core.daemon.acp_capture import AcpCapture
+from agentconnect.core.daemon.authorizations import Authorizations
+from agentconnect.core.daemon.body import read_body
+from agentconnect.core.daemon.capture import Capture
+from agentconnect.core.daemon.fields import Prompt, read_prompt
+from agentconnect.core.daemon.host import Result, attempted, decide
+from agentconnect.core.daemon.refusals import Refusal
+from agentconnect.core.daemon.reverse import Source, Submission, read_submission
+from agentconnect.core.daemon.target import Target, read_delivery, read_target
+from agentconnect.core.daemon.tasks import (
+    Task,
+    created,
+    patched,
+    read_new_task,
+    read_patch,
+    view,
+)
 from agentconnect.core.daemon.text import CUT_MARKER, cut, is_blank, units
 from tests.support.cases.case import Case, CaseError, Given, Record
 
@@ -29,14 +48,194 @@ def _cut(line: Given) -> object:
     return {"units": units(made), "ends_with_marker": marked, "kept_units": units(kept)}
 
 
-RUNNERS: Mapping[str, Runner] = {"blank": _blank, "cut": _cut}
+def _delivery(line: Given) -> object:
+    target = read_delivery(line["value"])
+    if target is not None:
+        return {"ok": True, "target": target.as_target()}
+    refused = read_prompt({"prompt": [{}], "delivery": line["value"]})
+    assert isinstance(refused, Refusal)
+    return {"ok": False, "status": refused.status, "code": refused.code}
 
-WAITING = frozenset(
-    (
-        *("delivery", "capture", "store", "reverse", "host", "prompt", "task_create"),
-        *("task_patch", "notify", "auth", "adapter"),
+
+def _capture(line: Given) -> object:
+    if not line.get("delivery", True):
+        return {"result": "nothing"}  # a turn without delivery has no capture at all
+    model, acp = Capture(), AcpCapture()
+    events = {
+        "begin": model.begin,
+        "text": model.text,
+        "tool": model.tool,
+        "retry": model.retry,
+        "fallback": model.retry,
+        "close": model.close,
+    }
+    if line["level"] == "acp":
+        for update in line["events"]:
+            acp.see(update)
+        text = acp.end(line["end"])
+    else:
+        for name, *arguments in line["events"]:
+            if name not in ("thought", "resume"):
+                events[name](*arguments)
+        text = model.end(line["end"])
+    if text is None:
+        return {"result": "nothing"}
+    return {"result": "skipped"} if is_blank(text) else {"result": "deliver", "text": text}
+
+
+def _store(line: Given) -> object:
+    store = Authorizations()
+    found = (_do(store, op) for op in line["ops"])
+    return [each for each in found if each is not None]
+
+
+def _do(store: Authorizations, op: Given) -> bool | None:
+    match op["op"]:
+        case "authorize_prompt":
+            store.authorize_prompt(
+                op["workspace"], op["sessionId"], op["deliveryId"], _target(op["target"])
+            )
+        case "register":
+            store.register(
+                op["workspace"],
+                op["sessionId"],
+                op["taskId"],
+                _target(op["target"]),
+                recurring=op["recurring"],
+                last_fired_at=op.get("lastFiredAt"),
+            )
+        case "revoke_prompt":
+            store.revoke_prompt(op["workspace"], op["sessionId"], op["deliveryId"])
+        case "revoke_task":
+            store.revoke_task(op["workspace"], op["sessionId"], op["taskId"])
+        case "consume":
+            return store.consume(op["workspace"], _unchecked(op["request"]))
+        case other:
+            raise CaseError(f"the op {other!r} is unknown")
+    return None
+
+
+_ATTEMPTS = {
+    "ok": (1, None),
+    "timeout": (1, "channel_delivery_timeout"),
+    "exit": (1, "channel_worker_unavailable"),
+    "reject": (1, "channel_delivery_rejected"),
+    "fail": (1, "a code that nobody knows"),
+    "full": (0, "channel_delivery_queue_full"),
+}
+"""What a worker in that state makes of a request: sends that reach the adapter, the code."""
+
+
+def _host(line: Given) -> object:
+    store, workers, results = Authorizations(), dict[str, str](), list[object]()
+    for op in line["ops"]:
+        if op["op"] == "worker":
+            workers[op["workspace"]] = op["state"]
+        elif op["op"] != "submit":
+            _do(store, op)
+        else:
+            submission, attempts = read_submission(op["request"], bool), 0
+            assert submission is not None
+            step = decide(store, op["workspace"], submission)
+            if not isinstance(step, Result):
+                state = workers.get(op["workspace"], "missing")
+                attempts, code = _ATTEMPTS.get(state, (0, "channel_worker_unavailable"))
+                step = attempted(submission, code)
+            data = step.event_data()
+            assert (step.status.value, step.code) == (data["status"], data.get("code", ""))
+            results.append(
+                {"status": step.status.value, "attempts": attempts}
+                | ({"code": step.code} if step.code else {})
+            )
+    return results
+
+
+def _reverse(line: Given) -> object:
+    return {"accepted": read_submission(line["params"], {"s1"}.__contains__) is not None}
+
+
+_NOW_MS = 1_750_000_000_000
+
+
+def _prompt(line: Given) -> object:
+    found = read_prompt(_sent(line))
+    return _refused(found) if not isinstance(found, Prompt) else {"status": 202}
+
+
+def _task_create(line: Given) -> object:
+    found = read_new_task(_sent(line), now=_NOW_MS, zone=UTC)
+    if isinstance(found, Refusal):
+        return _refused(found)
+    return {"status": 201, "delivery": _shown(created(found, task_id="t", session_id="s", now=1))}
+
+
+def _task_patch(line: Given) -> object:
+    task = Task(
+        id="t",
+        cron="0 9 * * *",
+        prompt="digest",
+        recurring=True,
+        enabled=True,
+        created_at=1,
+        session_id="s",
+        target=read_delivery(line["before"]),
     )
-)
+    found = read_patch(_sent(line), now=_NOW_MS, zone=UTC)
+    if isinstance(found, Refusal):
+        return _refused(found) | {"delivery": _shown(task)}
+    return {"status": 200, "delivery": _shown(patched(task, found, now=_NOW_MS))}
+
+
+def _shown(task: Task) -> object:
+    shown = view(task, now=_NOW_MS, zone=UTC)
+    assert ("delivery" in shown) is (task.target is not None)
+    return shown.get("delivery")
+
+
+def _sent(line: Given) -> dict[str, Any]:
+    body = read_body(json.dumps(line["body"]).encode())
+    assert isinstance(body, dict)
+    return body
+
+
+def _refused(refusal: Refusal) -> dict[str, object]:
+    return {"status": refusal.status, "code": refusal.code}
+
+
+def _target(value: object) -> Target:
+    found = read_target(value)
+    assert found is not None
+    return found
+
+
+def _unchecked(request: Given) -> Submission:
+    """The request as it is: the store does not rely on the check in front of it."""
+    return Submission(
+        session_id=request["sessionId"],
+        delivery_id=request["deliveryId"],
+        source=Source(request["source"]),
+        target=_target(request["target"]),
+        prompt_id=request.get("promptId", ""),
+        task_id=request.get("taskId", ""),
+        fired_at=request.get("firedAt", 0),
+    )
+
+
+RUNNERS: Mapping[str, Runner] = {
+    "blank": _blank,
+    "capture": _capture,
+    "cut": _cut,
+    "delivery": _delivery,
+    "host": _host,
+    "prompt": _prompt,
+    "reverse": _reverse,
+    "store": _store,
+    "task_create": _task_create,
+    "task_patch": _task_patch,
+}
+
+WAITING = frozenset(("adapter", "auth", "notify"))
+"""Kinds of the case file that need a channel, or the running daemon."""
 
 
 def cases(records: Sequence[Record]) -> Iterator[Case]:

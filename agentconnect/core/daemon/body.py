@@ -1,0 +1,61 @@
+"""A request's body as JSON: strict, and which objects name a member twice (§2.2, rows 8 and 9).
+
+Two readers of one text must not see two targets, so an object that repeats a member is told apart.
+"""
+
+import json
+import re
+from typing import Any
+
+import msgspec
+
+from agentconnect.core.daemon.refusals import BAD_JSON, BAD_MEDIA_TYPE, Refusal
+
+MAX_BODY_BYTES = 10 * 1024 * 1024
+MAX_WEBHOOK_BODY_BYTES = 1024 * 1024
+
+_JSON_TYPE = re.compile(r"[ \t]*application/json[ \t]*(?:;.*)?", re.I | re.S)
+
+
+class Repeating(dict[str, Any]):
+    """An object of which ``repeated`` names the members that stood in it more than once."""
+
+    repeated: frozenset[str] = frozenset()
+
+
+def repeats(value: dict[str, Any]) -> frozenset[str]:
+    """The members that stood in the object more than once, if it was read from a body."""
+    return value.repeated if isinstance(value, Repeating) else frozenset()
+
+
+def check_media_type(content_type: str | None) -> Refusal | None:
+    """415 for a stated type that is not JSON; parameters are allowed, no header means JSON."""
+    if content_type is None or _JSON_TYPE.fullmatch(content_type):
+        return None
+    return BAD_MEDIA_TYPE
+
+
+def read_body(data: bytes) -> dict[str, Any] | Refusal:
+    """The object that a body holds; JSON that is no object reads as ``{}``."""
+    try:
+        value = msgspec.json.decode(data)  # the strict one: no NaN, no lone surrogate, no tail
+        if not isinstance(value, dict):
+            return {}
+        value = json.loads(data.decode(), object_pairs_hook=_pairs)
+    except (ValueError, RecursionError):
+        return BAD_JSON
+    assert isinstance(value, dict)
+    return value
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    plain = dict(pairs)
+    if len(plain) == len(pairs):
+        return plain
+    found = Repeating(plain)
+    seen: set[str] = set()
+    twice: set[str] = set()
+    for key, _ in pairs:
+        (twice if key in seen else seen).add(key)
+    found.repeated = frozenset(twice)
+    return found
