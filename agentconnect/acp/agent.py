@@ -13,8 +13,9 @@ import msgspec
 import trio
 
 from agentconnect.acp import messages
+from agentconnect.acp.extensions import NOTHING
 from agentconnect.acp.links import GENTLE, QUICK, Connect, Link
-from agentconnect.acp.messages import AgentInfo, ContentBlock, Opened
+from agentconnect.acp.messages import AgentInfo, ContentBlock, Meta, Opened
 from agentconnect.acp.peer import Peer, RequestRefused
 from agentconnect.core.acp import jsonrpc
 from agentconnect.core.acp.permission import Option, read_options
@@ -56,6 +57,8 @@ class Agent:
         self._connect = connect
         self.info = AgentInfo(protocol_version=None)
         self.listener: Listener | None = None
+        self.offers = NOTHING
+        """To be set before it lives."""
         self.waited = False
         """It was kept ready for a while, so it may have died with nobody noticing."""
         self._process: Link | None = None
@@ -123,7 +126,7 @@ class Agent:
         task_status: trio.TaskStatus[None],
     ) -> None:
         self._process = process
-        self._peer = Peer(process.stdin, process.stdout, self)
+        self._peer = Peer(process.stdin, process.stdout, self, self.offers.bounds)
         reason: AgentConnectError | None = None
         try:
             async with trio.open_nursery() as parts:
@@ -207,22 +210,26 @@ class Agent:
 
     async def initialize(self) -> AgentInfo:
         """The first call. Raises: AgentError, AgentExitedError, PeerError."""
-        result = await self._call(messages.INITIALIZE, messages.initialize_params())
+        params = messages.initialize_params(self.offers.declared)
+        result = await self._call(messages.INITIALIZE, params)
         self.info = messages.read_agent_info(_value(result))
         return self.info
 
-    async def new_session(self, cwd: str) -> Opened:
+    async def new_session(self, cwd: str, meta: Meta | None = None) -> Opened:
         """Open a fresh conversation. Raises: AgentError, AgentExitedError, PeerError."""
-        result = await self._call(messages.SESSION_NEW, messages.NewSessionParams(cwd=cwd))
+        params = messages.NewSessionParams(cwd=cwd, meta=meta or msgspec.UNSET)
+        result = await self._call(messages.SESSION_NEW, params)
         opened = messages.read_opened(_value(result))
         if not opened.session_id:
             raise AgentError(jsonrpc.INTERNAL_ERROR, "the agent opened a session without an id")
         return opened
 
-    async def reopen(self, session_id: str, cwd: str, *, resume: bool) -> Opened:
+    async def reopen(
+        self, session_id: str, cwd: str, *, resume: bool, meta: Meta | None = None
+    ) -> Opened:
         """Continue a stored conversation. Raises: AgentError, AgentExitedError, PeerError."""
         method = messages.SESSION_RESUME if resume else messages.SESSION_LOAD
-        params = messages.ReopenParams(session_id=session_id, cwd=cwd)
+        params = messages.ReopenParams(session_id=session_id, cwd=cwd, meta=meta or msgspec.UNSET)
         return messages.read_opened(_value(await self._call(method, params)), session_id)
 
     async def set_mode(self, session_id: str, mode: str, config_id: str) -> None:
@@ -246,6 +253,7 @@ class Agent:
         text: str,
         attachments: tuple[ContentBlock, ...] = (),
         *,
+        meta: Meta | None = None,
         on_sent: Callable[[], None],
         on_settled: Callable[[], None],
     ) -> str:
@@ -257,7 +265,7 @@ class Agent:
         blocks = (messages.TextBlock(text=jsonrpc.clean_text(text)), *attachments)
         result = await self._peer.request(
             messages.SESSION_PROMPT,
-            messages.PromptParams(session_id=session_id, prompt=blocks),
+            messages.PromptParams(session_id=session_id, prompt=blocks, meta=meta or msgspec.UNSET),
             on_sent=on_sent,
             on_settled=on_settled,
         )
@@ -272,6 +280,11 @@ class Agent:
         await self._peer.notify(
             messages.SESSION_CANCEL, messages.CancelParams(session_id=session_id)
         )
+
+    async def answered(self) -> None:
+        """Wait until everything that the agent has asked so far has its answer."""
+        if self._peer is not None:
+            await self._peer.answered()
 
     async def _call(self, method: str, params: msgspec.Struct) -> msgspec.Raw:
         assert self._peer is not None
@@ -290,7 +303,9 @@ class Agent:
         await self.listener.updated(notified)
 
     async def asked(self, method: str, params: msgspec.Raw) -> msgspec.Struct:
-        """Only permission requests are served; everything else is no method of ours."""
+        """Permission requests, and what is offered here; nothing else is a method of ours."""
+        if serve := self.offers.served.get(method):
+            return await serve(params)
         if method != messages.REQUEST_PERMISSION:
             raise RequestRefused(jsonrpc.METHOD_NOT_FOUND, "Method not found")
         try:
@@ -306,6 +321,15 @@ class Agent:
     def withdrawn(self, method: str) -> msgspec.Struct | None:
         """A permission request that was cancelled has an outcome of its own."""
         return messages.CANCELLED if method == messages.REQUEST_PERMISSION else None
+
+    def aside(self, method: str) -> bool:
+        """What is offered here may come as a notification too."""
+        return method in self.offers.served
+
+    def overfull(self, method: str) -> RequestRefused:
+        """There are too many."""
+        full = RequestRefused(jsonrpc.INTERNAL_ERROR, "Too many requests")
+        return self.offers.overfull.get(method, full)
 
 
 def _value(result: msgspec.Raw) -> object:

@@ -3,6 +3,7 @@
 Stands in for the official SDK, which costs a second to import; a test compares the two.
 """
 
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -23,6 +24,17 @@ SESSION_UPDATE = "session/update"
 REQUEST_PERMISSION = "session/request_permission"
 CANCEL_REQUEST = "$/cancel_request"
 
+DELIVER = "_ag2/deliver"
+NOTIFY = "_ag2/notify"
+RECEIVES = "ag2/receive"
+DELIVERS = "ag2/deliver"
+"""Keys of ``_meta`` that declare something (deferred-delivery.md §2)."""
+DELIVERY = "ag2/delivery"
+DESTINATION = "ag2/destination"
+"""Keys of a session's ``_meta`` (deferred-delivery.md §4, §13)."""
+
+Meta = dict[str, object]
+
 
 class FileSystemCapability(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     read_text_file: bool = False
@@ -30,10 +42,11 @@ class FileSystemCapability(msgspec.Struct, frozen=True, kw_only=True, rename="ca
 
 
 class ClientCapabilities(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """We offer nothing, and say so explicitly."""
+    """We offer nothing of the protocol's own, and say so explicitly."""
 
     fs: FileSystemCapability = FileSystemCapability()
     terminal: bool = False
+    meta: Meta | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="_meta")
 
 
 class Implementation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -46,19 +59,24 @@ class InitializeParams(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     protocol_version: int = PROTOCOL_VERSION
     client_info: Implementation
     client_capabilities: ClientCapabilities = ClientCapabilities()
+    meta: Meta | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="_meta")
 
 
-def initialize_params() -> InitializeParams:
-    """Who we are and what we offer."""
+def initialize_params(declared: Sequence[str] = ()) -> InitializeParams:
+    """Who we are and what we offer; extensions in both places where agents look (acp.md §10)."""
     info = Implementation(
         name="agentconnect", title="Agent Connect", version=version("agentconnect")
     )
-    return InitializeParams(client_info=info)
+    meta: Meta | msgspec.UnsetType = dict.fromkeys(declared, True) or msgspec.UNSET
+    return InitializeParams(
+        client_info=info, client_capabilities=ClientCapabilities(meta=meta), meta=meta
+    )
 
 
 class NewSessionParams(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     cwd: str
     mcp_servers: tuple[()] = ()
+    meta: Meta | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="_meta")
 
 
 class ReopenParams(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -67,6 +85,7 @@ class ReopenParams(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     session_id: str
     cwd: str
     mcp_servers: tuple[()] = ()
+    meta: Meta | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="_meta")
 
 
 class SetModeParams(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -118,6 +137,7 @@ ContentBlock = TextBlock | ImageBlock | AudioBlock | ResourceBlock
 class PromptParams(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     session_id: str
     prompt: tuple[ContentBlock, ...]
+    meta: Meta | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="_meta")
 
 
 class CancelParams(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -173,6 +193,8 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
     can_resume: bool = False
     can_close: bool = False
     auth_methods: tuple[AuthMethod, ...] = ()
+    delivers: bool = False
+    """It sends what it finishes after a turn, on a connection that takes it."""
 
 
 class Modes(msgspec.Struct, frozen=True, kw_only=True):
@@ -229,7 +251,14 @@ def read_agent_info(result: object) -> AgentInfo:
             for item in _list(result, "authMethods")
             if isinstance(item, dict)
         ),
+        delivers=_declares(capabilities, DELIVERS) or _declares(result, DELIVERS),
     )
+
+
+def _declares(where: object, key: str) -> bool:
+    """Exactly ``true``, or an object, is yes (acp.md §10)."""
+    said = _dict(where, "_meta").get(key)
+    return said is True or isinstance(said, dict)
 
 
 def read_opened(result: object, session_id: str = "") -> Opened:

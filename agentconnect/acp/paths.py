@@ -32,6 +32,12 @@ def resolve_all(targets: tuple[str, ...], cwd: str) -> dict[str, str | None]:
     return {target: resolve(target, cwd) for target in targets}
 
 
+def real_folder(path: str) -> str:
+    """A folder as a root: its parent resolved, itself not, for an agent may put a link there."""
+    parent, name = os.path.split(path)
+    return os.path.join(os.path.realpath(parent), name)  # noqa: PTH118 - as in resolve
+
+
 def _local(target: str) -> str | None:
     """The path of a ``file:`` URI; anything else as it is."""
     if target[:5].lower() != "file:":

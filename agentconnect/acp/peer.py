@@ -2,8 +2,8 @@
 
 Notifications are handled inline, in wire order: a slow handler stops the reading and so, by the
 pipe, the agent. An answer of the agent settles its request at its place in that order. Requests of
-the agent run in bounded tasks of their own. One frame is written at a time; one that is not written
-whole is the last.
+the agent run in bounded tasks of their own, and so do those of its notifications that are requests
+without an answer. One frame is written at a time; one that is not written whole is the last.
 """
 
 import logging
@@ -29,17 +29,29 @@ ENDING_WAIT_S = 4.0
 """A process that has closed its input has mostly ended: how, is known a moment later."""
 CUT_WRITE_S = 1.0
 """How long a frame may still take when nobody waits for it any more: half a frame is no frame."""
-MAX_HANDLED = 64
-MAX_REQUESTS = 256
-"""Beyond ``MAX_HANDLED`` at once a request is refused; beyond this the connection ends."""
+MAX_ID_BYTES = 4096
+"""Ids are echoed; a request with a longer one is no message."""
+
+
+class Bounds(msgspec.Struct, frozen=True, kw_only=True):
+    """How many requests of the agent are open at once.
+
+    Beyond ``handled``, or ``held_bytes`` of params, a request is refused; beyond ``refused``
+    refusals that the agent does not read, the connection ends.
+    """
+
+    handled: int = 64
+    refused: int = 192
+    held_bytes: int = 64 * 1024 * 1024
 
 
 class RequestRefused(AgentConnectError):
     """A handler's way to answer a request of the agent with an error object."""
 
-    def __init__(self, code: int, message: str) -> None:
+    def __init__(self, code: int, message: str, data: object = None) -> None:
         super().__init__(message)
         self.code = code
+        self.data = data
 
 
 class Handler(Protocol):
@@ -56,6 +68,23 @@ class Handler(Protocol):
     def withdrawn(self, method: str) -> msgspec.Struct | None:
         """The answer to a request that was cancelled; None: the protocol's error for it."""
         ...
+
+    def aside(self, method: str) -> bool:
+        """Whether its notification is the request without an answer: :meth:`asked`, unordered."""
+        ...
+
+    def overfull(self, method: str) -> RequestRefused:
+        """The answer to a request of which there are too many."""
+        ...
+
+
+class _Asked:
+    """One open request of the agent's; its end is that of the writing of its answer."""
+
+    def __init__(self, method: str) -> None:
+        self.method = method
+        self.scope = trio.CancelScope()  # now: the next line may take the request back
+        self.over = trio.Event()
 
 
 class _Slot:
@@ -79,15 +108,22 @@ class Peer:
     """One connection. :meth:`run` reads until the stream ends; the rest may be used meanwhile."""
 
     def __init__(
-        self, outgoing: trio.abc.SendStream, incoming: trio.abc.ReceiveStream, handler: Handler
+        self,
+        outgoing: trio.abc.SendStream,
+        incoming: trio.abc.ReceiveStream,
+        handler: Handler,
+        bounds: Bounds = Bounds(),  # noqa: B008 - frozen
     ) -> None:
         self._outgoing = outgoing
         self._incoming = incoming
         self._handler = handler
         self._calls: OpenCalls[_Slot] = OpenCalls()
         self._lock = trio.Lock()
-        self._asked: dict[bytes, tuple[str, trio.CancelScope]] = {}
+        self._asked: dict[bytes, _Asked] = {}
+        self._bounds = bounds
         self._running = 0
+        self._held_bytes = 0
+        self._refusals, self._unwritten = trio.open_memory_channel[bytes](bounds.refused)
         self._junk_said = False
         self._failure: AgentConnectError | None = None
 
@@ -104,6 +140,7 @@ class Peer:
         """
         failure: AgentConnectError | None = None
         async with trio.open_nursery() as requests:
+            requests.start_soon(self._write_refusals)
             try:
                 await self._read(requests)
             except AgentConnectError as error:
@@ -168,9 +205,14 @@ class Peer:
 
     def withdraw(self, method: str) -> None:
         """Answer every open request of this method as cancelled."""
-        for asked, scope in tuple(self._asked.values()):
-            if asked == method:
-                scope.cancel()
+        for asked in tuple(self._asked.values()):
+            if asked.method == method:
+                asked.scope.cancel()
+
+    async def answered(self) -> None:
+        """Wait until the answers to all requests that are open now have been written."""
+        for asked in tuple(self._asked.values()):
+            await asked.over.wait()
 
     def fail(self, error: AgentConnectError) -> None:
         """The connection is over: every open request ends with ``error``, later ones too."""
@@ -184,19 +226,58 @@ class Peer:
             match message:
                 case Notification(method="$/cancel_request", params=params):
                     self._cancel_asked(params)
+                case Notification(method=method) if self._handler.aside(method):
+                    self._begin_aside(message, requests)
                 case Notification(method=method, params=params):
                     await self._handler.notified(method, params)
                 case Response():
                     self._settle(message)
+                case Request(id=call_id) if memoryview(call_id).nbytes > MAX_ID_BYTES:
+                    self._say_junk("an id of that size", line)
                 case Request():
-                    self._running += 1
-                    if self._running > MAX_REQUESTS:
-                        raise PeerError("the agent asked too many questions at once")
-                    scope = trio.CancelScope()  # now: the next line may take the request back
-                    self._asked[bytes(message.id)] = (message.method, scope)
-                    requests.start_soon(self._answer, message, scope, self._running > MAX_HANDLED)
+                    self._begin(message, requests)
                 case Unusable(reason=reason):
                     self._say_junk(reason, line)
+
+    def _begin(self, request: Request, requests: trio.Nursery) -> None:
+        if not self._room_for(request.params):
+            why = self._handler.overfull(request.method)
+            try:
+                self._refusals.send_nowait(_refusal(request.id, why))
+            except trio.WouldBlock:
+                raise PeerError("the agent asked too many questions at once") from None
+            return
+        asked = self._asked[bytes(request.id)] = _Asked(request.method)
+        self._hold(request.params)
+        requests.start_soon(self._answer, request, asked)
+
+    def _begin_aside(self, told: Notification, requests: trio.Nursery) -> None:
+        if not self._room_for(told.params):
+            log.debug("a notification %s was dropped: there are too many", told.method)
+            return
+        self._hold(told.params)
+        requests.start_soon(self._hear, told)
+
+    def _room_for(self, params: msgspec.Raw) -> bool:
+        """One alone is always taken."""
+        size = self._held_bytes + memoryview(params).nbytes
+        fits = not self._running or size <= self._bounds.held_bytes
+        return fits and self._running < self._bounds.handled
+
+    def _hold(self, params: msgspec.Raw) -> None:
+        self._running += 1
+        self._held_bytes += memoryview(params).nbytes
+
+    def _let_go(self, params: msgspec.Raw) -> None:
+        self._running -= 1
+        self._held_bytes -= memoryview(params).nbytes
+
+    async def _write_refusals(self) -> None:
+        try:
+            async for frame in self._unwritten:
+                await self._write(frame)
+        except (AgentExitedError, PeerError):
+            log.debug("refusals not sent: the agent is gone")
 
     def _settle(self, response: Response) -> None:
         slot = self._calls.take(response.id)
@@ -211,21 +292,28 @@ class Peer:
         except jsonrpc.BAD_LINE:
             return
         if found := self._asked.get(key):
-            found[1].cancel()
+            found.scope.cancel()
 
-    async def _answer(self, request: Request, scope: trio.CancelScope, too_many: bool) -> None:
+    async def _answer(self, request: Request, asked: _Asked) -> None:
         try:
-            if too_many:
-                reply = jsonrpc.error(request.id, jsonrpc.INTERNAL_ERROR, "Too many requests")
-            else:
-                reply = await self._reply_to(request, scope)
-            await self._write(reply)
+            await self._write(await self._reply_to(request, asked.scope))
         except (AgentExitedError, PeerError):
             log.debug("answer to %s not sent: the agent is gone", request.method)
         finally:
-            self._running -= 1
-            if self._asked.get(bytes(request.id), ("", None))[1] is scope:
+            asked.over.set()
+            self._let_go(request.params)
+            if self._asked.get(bytes(request.id)) is asked:
                 del self._asked[bytes(request.id)]
+
+    async def _hear(self, told: Notification) -> None:
+        try:
+            await self._handler.asked(told.method, told.params)
+        except RequestRefused as refused:
+            log.debug("a notification %s was refused: %s", told.method, refused)
+        except Exception:
+            log.exception("handling %s failed", told.method)
+        finally:
+            self._let_go(told.params)
 
     async def _reply_to(self, request: Request, scope: trio.CancelScope) -> bytes:
         with scope:
@@ -233,7 +321,7 @@ class Peer:
                 value = await self._handler.asked(request.method, request.params)
                 return jsonrpc.result(request.id, value)
             except RequestRefused as refused:
-                return jsonrpc.error(request.id, refused.code, str(refused))
+                return _refusal(request.id, refused)
             except Exception:
                 log.exception("answering %s failed", request.method)
                 return jsonrpc.error(request.id, jsonrpc.INTERNAL_ERROR, "Internal error")
@@ -288,6 +376,10 @@ class Peer:
 
 class _CancelRequest(msgspec.Struct, rename="camel"):
     request_id: msgspec.Raw
+
+
+def _refusal(call_id: msgspec.Raw, why: RequestRefused) -> bytes:
+    return jsonrpc.error(call_id, why.code, str(why), why.data)
 
 
 async def _hurry_when_cancelled(scope: trio.CancelScope) -> None:

@@ -15,12 +15,15 @@ import trio
 
 from agentconnect.acp import Preset
 from agentconnect.adapters.acp_conversation import Reach
+from agentconnect.adapters.acp_later import Later
 from agentconnect.adapters.acp_launch import Door, Launch, Token
+from agentconnect.adapters.acp_listener import AcpListener
 from agentconnect.adapters.acp_pool import AgentPool, Limits
 from agentconnect.adapters.acp_session import AcpSession, SessionSettings, Shared, unheard
 from agentconnect.adapters.childenv import child_environment
 from agentconnect.core.acp.endpoint import Endpoint, remote_cwd
 from agentconnect.core.acp.jsonrpc import detail_of
+from agentconnect.core.delivery.ports import DeliveryService, Destinations
 from agentconnect.core.errors import (
     AgentConnectError,
     AgentError,
@@ -104,7 +107,14 @@ class AcpAdapter:
             spare=settings.spare,
             start_s=settings.start_limit_s,
         )
-        self._pool = AgentPool(self._door or self._launch, limits, children)
+        self._later = Later(local=_reach(dial) is not Reach.ELSEWHERE)
+        self._pool = AgentPool(
+            self._door or self._launch,
+            limits,
+            children,
+            offers=self._later.in_turns,
+            heard=self._later.heard,
+        )
         preset = self._preset
         self._session_settings = SessionSettings(
             cwd=remote_cwd(settings.remote_cwd, self._launch.cwd) if dial else self._launch.cwd,
@@ -117,8 +127,27 @@ class AcpAdapter:
             limits=SessionLimits(turns=settings.session_turns, idle_s=settings.session_idle_s),
             inline_dir=inline_dir,
         )
-        self._shared = Shared(wall_clock=wall_clock, problem=problem)
+        self._shared = Shared(wall_clock=wall_clock, problem=problem, later=self._later)
         self._sessions: dict[SessionKey, AcpSession] = {}
+
+    def deliver_by(self, service: DeliveryService, destinations: Destinations) -> None:
+        """Offer deferred delivery; before any agent is started."""
+        self._later.join(service, destinations)
+
+    async def listener(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """The agent's standing connection, until cancelled; :meth:`run` must outlive it.
+
+        Returns at once where there is none: no service, or an agent on another machine.
+        """
+        service = self._later.service
+        if service is None or not self.shares_files:
+            task_status.started()
+            return
+        limit_s = self._settings.start_limit_s
+        standing = AcpListener(self._pool, self._later, service, start_limit_s=limit_s)
+        await standing.run(task_status=task_status)
 
     @property
     def remote(self) -> bool:

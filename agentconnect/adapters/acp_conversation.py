@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 import trio
 
-from agentconnect.acp import resolve_all
+from agentconnect.acp import real_folder, resolve_all
 from agentconnect.adapters.contract import Emit
 from agentconnect.core.acp.capture import Blocks, StaleIds, Step, Tools
 from agentconnect.core.acp.endpoint import lexical_all
@@ -127,7 +127,15 @@ class _Turn:
 class Conversation:
     """The listener of one session, from before it is opened until its process ends."""
 
-    def __init__(self, *, cwd: str, execute_allowed: bool, reach: Reach = Reach.CHILD) -> None:
+    def __init__(
+        self,
+        *,
+        cwd: str,
+        execute_allowed: bool,
+        reach: Reach = Reach.CHILD,
+        own_folder: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        """``own_folder``: where this session puts what it delivers later, if anywhere."""
         self.session_id = ""
         self.mode = ""
         """The mode the session is in, as far as was told; an agent may change it by itself."""
@@ -139,6 +147,7 @@ class Conversation:
         """The prompt of the last turn went out whole."""
         self._cwd = cwd
         self._execute_allowed = execute_allowed
+        self._own_folder = own_folder
         self._local = reach is not Reach.ELSEWHERE
         self._replayed = StaleIds()
         self._finished = StaleIds()
@@ -300,14 +309,17 @@ class Conversation:
     async def permission(
         self, session_id: str, call: ToolPatch, options: Sequence[Option]
     ) -> str | None:
-        """Judge one request by the working directory; None answers ``cancelled``."""
+        """Judge one request by the working directory and the session's own export folder.
+
+        None answers ``cancelled``.
+        """
         turn = self._turn
         if turn is None or session_id != self.session_id:
             return refusal(options)  # before the prompt or of another session: refused, not shown
         if self.cancelled:
             return None
         known = turn.tools.known(call)
-        roots = (self._cwd,)
+        roots = await self._roots()
         real = await self._resolved(targets(known)[:1001])
         if self.cancelled or self._turn is not turn:
             return None
@@ -326,6 +338,12 @@ class Conversation:
             )
         )
         return decision.option_id
+
+    async def _roots(self) -> tuple[str, ...]:
+        folder = self._own_folder() if self._local else None
+        if folder is None:
+            return (self._cwd,)
+        return (self._cwd, await trio.to_thread.run_sync(real_folder, folder))
 
     async def _resolved(self, paths: tuple[str, ...]) -> Mapping[str, str | None]:
         if not self._local:

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 import trio
 
-from agentconnect.acp import Agent, Spawner
+from agentconnect.acp import Agent, AgentInfo, Extensions, Spawner
 from agentconnect.adapters.acp_launch import Source
 from agentconnect.core.errors import AgentConnectError, PreflightError
 from agentconnect.core.turns import wording_acp as wording
@@ -30,11 +30,26 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     start_s: float = 120.0
 
 
+def _unheard(info: AgentInfo) -> None:
+    """Nobody asks what agents say of themselves."""
+
+
 class AgentPool:
     """Starts agents and decides when they end. Usable while :meth:`run` runs."""
 
-    def __init__(self, source: Source, limits: Limits, children: ChildrenFile | None) -> None:
+    def __init__(
+        self,
+        source: Source,
+        limits: Limits,
+        children: ChildrenFile | None,
+        *,
+        offers: Callable[[], Extensions] = Extensions,
+        heard: Callable[[AgentInfo], None] = _unheard,
+    ) -> None:
+        """``offers``: what Turns' connections offer. ``heard``: who an agent said that it is."""
         self._source = source
+        self._offers = offers
+        self._heard = heard
         self._limits = limits
         self._children = children
         self._children_lock = trio.Lock()
@@ -83,13 +98,13 @@ class AgentPool:
         self._fill()
         return agent
 
-    async def start(self) -> Agent:
-        """Spawn and initialise one agent.
+    async def start(self, offers: Extensions | None = None) -> Agent:
+        """Spawn and initialise one agent, for Turns unless ``offers`` is another's.
 
         Raises: PreflightError (not there, wrong version), AgentError, AgentExitedError, PeerError.
         Cancellation: the process that was begun is ended.
         """
-        agent = await self._spawn()
+        agent = await self._spawn(self._offers() if offers is None else offers)
         ready = False
         try:
             info = await agent.initialize()
@@ -97,13 +112,16 @@ class AgentPool:
         finally:
             if not ready:
                 agent.stop(quick=True)
+                log.info("agent %d did not get ready; stderr: %s", agent.pid, agent.stderr_tail)
         if not ready:
             raise PreflightError(wording.wrong_protocol(info.protocol_version))
+        self._heard(info)
         return agent
 
-    async def _spawn(self) -> Agent:
+    async def _spawn(self, offers: Extensions) -> Agent:
         assert self._agents is not None, "the pool is not running"
         agent = self._source.agent(self._spawner)
+        agent.offers = offers
         try:
             await self._agents.start(self._live, agent)
         except OSError as error:

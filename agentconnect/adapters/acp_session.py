@@ -14,6 +14,7 @@ import trio
 from agentconnect.acp import Agent, Modes, attach
 from agentconnect.adapters import acp_endings as endings
 from agentconnect.adapters.acp_conversation import Conversation, Reach
+from agentconnect.adapters.acp_later import Later
 from agentconnect.adapters.acp_pool import AgentPool
 from agentconnect.adapters.contract import Emit, TurnContext
 from agentconnect.core.acp.jsonrpc import METHOD_NOT_FOUND, detail_of
@@ -53,6 +54,7 @@ class Shared(msgspec.Struct, kw_only=True):
     wall_clock: Callable[[], float]
     problem: Callable[[str], None] = unheard
     """Tells the owner, not the room, what a turn failed of."""
+    later: Later = msgspec.field(default_factory=Later)
     resume_broken: bool = False
     load_missing_said: set[SessionKey] = msgspec.field(default_factory=set)
     unread_said: set[SessionKey] = msgspec.field(default_factory=set)
@@ -227,6 +229,7 @@ class AcpSession:
             self._unsent_said = True
             lines = [(item.label, item.mime, item.reason) for item in files.unsent]
             emit(Notice(text=wording.unsent_files_notice(lines, files.accepts)))
+        meta = await self._shared.later.meta(self.key)
         if self._interrupted:
             return Done(reason=Reason.CANCELLED)
         framing = wording.framing(
@@ -247,6 +250,7 @@ class AcpSession:
                 conversation.session_id,
                 f"{framing}\n\n{ctx.prompt}",
                 files.blocks,
+                meta=meta,
                 on_sent=begin,
                 on_settled=conversation.close,
             )
@@ -261,9 +265,7 @@ class AcpSession:
         if self._store is None:
             return
         known = self._store.get(self.key) or SessionRecord(
-            key=self.key,
-            session_id=SessionId(conversation.session_id),
-            cwd=self._settings.cwd,
+            key=self.key, session_id=SessionId(conversation.session_id), cwd=self._settings.cwd
         )
         await self._store.put(sessions.attempt(known, self._shared.wall_clock()))
         if self._store.due:
@@ -291,13 +293,15 @@ class AcpSession:
             cwd=self._settings.cwd,
             execute_allowed=self._settings.execute_allowed and not self.key.collaborator,
             reach=self._settings.reach,
+            own_folder=lambda: self._shared.later.folder(self.key),
         )
         self._agent, self._conversation = agent, conversation
         agent.listener = conversation
         if record is not None and await self._reopened(agent, conversation, record, emit):
             return agent, conversation
+        meta = await self._shared.later.meta(self.key)
         conversation.opening()
-        opened = await agent.new_session(self._settings.cwd)
+        opened = await agent.new_session(self._settings.cwd, meta)
         conversation.session_id = opened.session_id
         conversation.mode = opened.modes.current
         await self._set_mode(agent, conversation, opened.modes)
@@ -327,13 +331,14 @@ class AcpSession:
         """Continue the stored conversation; False (announced) when the agent does not."""
         assert self._store is not None
         resume = agent.info.can_resume and not self._shared.resume_broken
-        conversation.session_id = record.session_id
+        conversation.session_id, cwd = record.session_id, self._settings.cwd
+        meta = await self._shared.later.meta(self.key)
         for by_resume in (True, False):
             if not (resume if by_resume else agent.info.can_load):
                 continue
             conversation.opening()
             try:
-                opened = await agent.reopen(record.session_id, self._settings.cwd, resume=by_resume)
+                opened = await agent.reopen(record.session_id, cwd, resume=by_resume, meta=meta)
             except AgentError as error:
                 if endings.is_auth(error):
                     raise

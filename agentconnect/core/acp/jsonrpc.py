@@ -199,9 +199,12 @@ def result(call_id: Raw, value: msgspec.Struct | None) -> bytes:
     return _line({"jsonrpc": "2.0", "id": call_id, "result": value})
 
 
-def error(call_id: Raw, code: int, message: str) -> bytes:
+def error(call_id: Raw, code: int, message: str, data: object = None) -> bytes:
     """The refusal of a request of the peer; never a traceback, never a path."""
-    return _line({"jsonrpc": "2.0", "id": call_id, "error": {"code": code, "message": message}})
+    told: dict[str, object] = {"code": code, "message": message}
+    if data is not None:
+        told["data"] = data
+    return _line({"jsonrpc": "2.0", "id": call_id, "error": told})
 
 
 def _line(message: dict[str, object]) -> bytes:

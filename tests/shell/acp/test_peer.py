@@ -12,7 +12,7 @@ import trio
 import trio.testing
 
 from agentconnect.acp.messages import CancelParams
-from agentconnect.acp.peer import MAX_HANDLED, MAX_REQUESTS, Peer, RequestRefused
+from agentconnect.acp.peer import MAX_ID_BYTES, Bounds, Peer, RequestRefused
 from agentconnect.core.errors import (
     AgentConnectError,
     AgentError,
@@ -44,14 +44,23 @@ class Recorder:
         self.seen.append(f"?{method}")
         if method == "unknown":
             raise RequestRefused(-32601, "Method not found")
-        if method == "broken":
+        if "broken" in method:
             raise RuntimeError("/secret/path")
+        if method == "refused":
+            raise RequestRefused(-32010, "Not yet", {"outcome": "retry", "retry_after_s": 5})
         if self.gate is not None:
             await self.gate.wait()
         return Answer()
 
     def withdrawn(self, method: str) -> msgspec.Struct | None:
         return Answer(ok=False) if method == "mine" else None
+
+    def aside(self, method: str) -> bool:
+        return method.startswith("aside")
+
+    def overfull(self, method: str) -> RequestRefused:
+        data = {"outcome": "retry"} if method == "patient" else None
+        return RequestRefused(-32603, "Too many requests", data)
 
 
 class Wire:
@@ -82,11 +91,11 @@ class Wire:
 
 
 @asynccontextmanager
-async def wired() -> AsyncIterator[Wire]:
+async def wired(bounds: Bounds = Bounds()) -> AsyncIterator[Wire]:  # noqa: B008 - frozen
     """A running peer and the other end of it."""
     ours, theirs = trio.testing.memory_stream_pair()
     handler = Recorder()
-    peer = Peer(ours, ours, handler)
+    peer = Peer(ours, ours, handler, bounds)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(peer.run)
         yield Wire(peer, handler, theirs)
@@ -214,20 +223,107 @@ async def test_a_withdrawn_request_is_answered_as_such(autojump_clock: object) -
         assert (2, {"ok": False}) == await wire.result()
 
 
+async def test_a_refusal_has_its_data(autojump_clock: object) -> None:
+    """As it is; an answer without any has no such member."""
+    async with wired() as wire:
+        await wire.send({"id": 1, "method": "refused"}, {"id": 2, "method": "unknown"})
+        answers = {(answer := await wire.receive())["id"]: answer for _ in range(2)}
+        data = {"outcome": "retry", "retry_after_s": 5}
+        assert {"code": -32010, "message": "Not yet", "data": data} == answers[1]["error"]
+        assert {"code": -32601, "message": "Method not found"} == answers[2]["error"]
+
+
+BOUNDS = Bounds()
+
+
 async def test_a_flood_of_requests_is_bounded(autojump_clock: object) -> None:
     """Some are refused, far too many end the connection; the reader never waits."""
     async with wired() as wire:
         wire.handler.gate = trio.Event()
-        await wire.send(*({"id": n, "method": "m"} for n in range(MAX_HANDLED + 1)))
+        await wire.send(*({"id": n, "method": "patient"} for n in range(BOUNDS.handled + 1)))
         refused = await wire.receive()
-        assert (MAX_HANDLED, -32603) == (refused["id"], refused["error"]["code"])
+        assert (BOUNDS.handled, -32603) == (refused["id"], refused["error"]["code"])
+        assert {"outcome": "retry"} == refused["error"]["data"]
+        wire.handler.gate.set()
+        assert set(range(BOUNDS.handled)) == {
+            (await wire.receive())["id"] for _ in range(BOUNDS.handled)
+        }
+        await wire.send({"id": "after", "method": "m"})
+        assert "after" == (await wire.receive())["id"]
     ours, theirs = trio.testing.memory_stream_pair()
     handler = Recorder()
     handler.gate = trio.Event()
-    flood = b'{"id":1,"method":"m"}\n' * (MAX_REQUESTS + 2)
+    flood = b'{"id":1,"method":"m"}\n' * (BOUNDS.handled + BOUNDS.refused + 2)
     await theirs.send_all(flood)
     with pytest.raises(PeerError, match="too many"):
         await Peer(ours, ours, handler).run()
+
+
+async def test_large_requests_are_bounded_by_their_bytes(autojump_clock: object) -> None:
+    """One alone is taken whatever its size; what it held is free again after its answer."""
+    async with wired(Bounds(held_bytes=1000)) as wire:
+        wire.handler.gate = trio.Event()
+        large = {"method": "m", "params": {"text": "x" * 2000}}
+        await wire.send({"id": 1, **large}, {"id": 2, **large})
+        assert (2, -32603) == refused_as(await wire.receive())
+        await wire.send({"method": "aside", "params": {"text": "x" * 2000}})
+        wire.handler.gate.set()
+        assert (1, {"ok": True}) == await wire.result()
+        await wire.send({"id": 3, **large})
+        assert (3, {"ok": True}) == await wire.result()
+    assert ["?m", "?m"] == wire.handler.seen
+
+
+async def test_an_id_of_any_size_is_not_echoed(autojump_clock: object) -> None:
+    """One that nobody would choose is no request."""
+    async with wired() as wire:
+        await wire.send(
+            {"id": "x" * MAX_ID_BYTES, "method": "m"}, {"id": "x" * 4000, "method": "m"}
+        )
+        assert 4000 == len((await wire.receive())["id"])
+    assert ["?m"] == wire.handler.seen
+
+
+async def test_a_notification_that_is_a_request_without_an_answer(autojump_clock: object) -> None:
+    """It holds up nothing behind it, and neither its refusal nor its fault is answered."""
+    async with wired() as wire:
+        wire.handler.gate = trio.Event()
+        await wire.send(*[{"method": "aside"}] * 1000)  # of which those that fit are taken
+        await wire.send({"method": "on"}, {"id": 1, "method": "m"})
+        assert (1, -32603) == refused_as(await wire.receive())
+        assert ["?aside"] * BOUNDS.handled + ["on"] == sorted(wire.handler.seen)
+        wire.handler.gate.set()
+        await trio.testing.wait_all_tasks_blocked()
+        await wire.send({"method": "aside broken"}, {"id": 2, "method": "m"})
+        assert (2, {"ok": True}) == await wire.result()
+
+
+async def test_what_is_open_can_be_waited_for(autojump_clock: object) -> None:
+    """Until it was answered; what comes later does not count."""
+    async with wired() as wire, trio.open_nursery() as nursery:
+        await wire.peer.answered()
+        wire.handler.gate = trio.Event()
+        await wire.send({"id": 1, "method": "m"})
+        await trio.testing.wait_all_tasks_blocked()
+        over = trio.Event()
+
+        async def wait() -> None:
+            await wire.peer.answered()
+            over.set()
+
+        nursery.start_soon(wait)
+        await trio.testing.wait_all_tasks_blocked()
+        assert not over.is_set()
+        wire.handler.gate.set()
+        assert (1, {"ok": True}) == await wire.result()
+        wire.handler.gate = trio.Event()
+        await wire.send({"id": 2, "method": "m"})
+        await over.wait()
+
+
+def refused_as(message: dict[str, Any]) -> tuple[object, object]:
+    """The id and the code of an error."""
+    return message["id"], message["error"]["code"]
 
 
 async def test_the_end_fails_every_open_call(autojump_clock: object) -> None:
