@@ -100,6 +100,7 @@ class DeliveryDesk:
         self._upkeep = Upkeep(self._standing, store, folders, self.destinations, keys, self._resume)
         self._runs: Runs[_Caller] = Runs()
         self._asleep: dict[DeliveryId, trio.Event] = {}
+        self._counts = Counts()
         self._drained = trio.Event()
         self._dirty = trio.Event()
         self._nursery: trio.Nursery | None = None
@@ -121,6 +122,7 @@ class DeliveryDesk:
         finally:
             self._nursery = None
             self._standing.stopping = True
+            self._say_how()
             with trio.move_on_after(CLOSE_WITHIN_S, shield=True):  # may end: a disk that hangs
                 await self._store.close()
 
@@ -300,16 +302,18 @@ class DeliveryDesk:
     def _touch(self) -> None:
         self._dirty.set()
 
+    def _say_how(self) -> None:
+        self._on_status(self._standing.block(self._counts, self._runs.awake))
+
     async def _report(self) -> None:
         """Say how things are, soon after they have changed."""
-        counts = Counts()
         while True:
             await self._dirty.wait()
             self._dirty = trio.Event()
             with contextlib.suppress(StoreUnreadableError):  # the block says why
-                counts = await self._store.counts()
+                self._counts = await self._store.counts()
             self._standing.look()
-            self._on_status(self._standing.block(counts, self._runs.awake))
+            self._say_how()
             await trio.sleep(REPORT_PACE_S)
 
 

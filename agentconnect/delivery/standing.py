@@ -58,6 +58,7 @@ class Standing:
         self._keys = keys
         self._store = store
         self._known: tuple[str, ...] | None = None
+        self._begun = False
         self._changed = trio.Event()
 
     def reasons(self) -> tuple[str, ...]:
@@ -93,10 +94,19 @@ class Standing:
         now = self.reasons()
         if now == self._known:
             return
-        if self._known is not None or not now:
-            log.info("deliveries after a turn: %s", " ".join(now) or "offered")
         self._known = now
+        if self._begun:
+            self._say()
         self.notify()
+
+    def begun(self) -> None:
+        """All was asked once: what does not hold from now on is worth a line in the log."""
+        if not self._begun:
+            self._begun = True
+            self._say()
+
+    def _say(self) -> None:
+        log.info("deliveries after a turn: %s", " ".join(self.reasons()) or "offered")
 
     def notify(self) -> None:
         """Wake whoever waits for a change."""

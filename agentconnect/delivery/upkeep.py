@@ -59,6 +59,7 @@ class Upkeep:
                 await self._look(tidy=looks % TIDY_EVERY == 0, first=looks == 0)
             except Exception:
                 log.exception("the deliveries could not be looked after; again in a minute")
+            self._standing.begun()
             self.started.set()
             self._destinations.ready.set()
             await trio.sleep(LOOK_S)
