@@ -228,6 +228,42 @@ async def test_channel_marker_moves_the_answer(tmp_path: Path) -> None:
         assert await relay.bodies(other) == ["for you"]
 
 
+@pytest.mark.parametrize("known", [True, False], ids=["not joined", "no such room"])
+async def test_an_answer_for_a_room_of_others_stays_where_it_was_asked(
+    tmp_path: Path, known: bool
+) -> None:
+    """Without the marker; the other room does not hear of it."""
+    async with running_relay(tmp_path) as relay:
+        stranger, _token, _command = await relay.relay.add_agent("Stranger")
+        other = await relay.relay.create_room("Other", relay.owner, (stranger,))
+        await relay.say("tell them")
+        (task,) = await relay.poll()
+        room = other if known else "!nowhere:local"
+        await relay.complete(task["id"], f"[channel: {room}]\nfor you")
+        assert await relay.bodies() == ["tell them", "for you"]
+        assert await relay.bodies(other) == []
+
+
+async def test_a_worker_cannot_touch_the_task_of_another_identity(tmp_path: Path) -> None:
+    """Its ack, answer and rejection meet nothing; the task and its lease stay the owner's."""
+    async with running_relay(tmp_path) as relay:
+        _stranger, token, _command = await relay.relay.add_agent("Stranger")
+        secret = token.partition("|")[2]
+        source = await relay.say("mine")
+        (task,) = await relay.poll()
+        lease = {"id": task["id"], "lease_id": task["lease_id"]}
+        ack = await relay.call("POST", f"/v1/tasks/{task['id']}/ack", lease, secret=secret)
+        assert (ack.status_code, ack.json()) == (404, {"error": "not leased"})
+        for stolen in ({"body": "stolen"}, {"status": "rejected", "error_code": "X"}):
+            body = {"id": task["id"], **stolen}
+            answer = await relay.call("POST", "/v1/results", body, secret=secret)
+            assert answer.json() == {"ok": True, "undelivered": True}
+        assert await relay.poll(secret=secret) == []
+        assert await relay.relay.reactions(source) == []
+        assert (await relay.complete(task["id"], "done")).json() == {"ok": True}
+        assert await relay.bodies() == ["mine", "done"]
+
+
 async def test_long_answer_is_cut_into_messages(tmp_path: Path) -> None:
     """An answer over 12,000 characters becomes several messages, a fence whole in each."""
     async with running_relay(tmp_path) as relay:
