@@ -131,6 +131,19 @@ def _service(options: Options) -> int:
     return run_service(options)
 
 
+def _channels(options: Options) -> int:
+    from agentconnect.cli.channels import run_channels
+
+    return run_channels(options)
+
+
+def _channel_worker(_options: Options) -> int:
+    """The child of the daemon; its pipes carry everything."""
+    from agentconnect.channels.worker import run_channel_worker
+
+    return run_channel_worker()
+
+
 def _doctor(options: Options) -> int:
     from agentconnect.cli.doctor import run_doctor
 
@@ -144,5 +157,7 @@ _COMMANDS: Mapping[str, Callable[[Options], int]] = {
     "service": _service,
     "status": _status,
     "deliveries": _deliveries,
+    "channels": _channels,
+    "channel-worker": _channel_worker,
     "doctor": _doctor,
 }

@@ -27,6 +27,7 @@ Joins the coding agent on this machine to the rooms where people ask for things.
       --json             for programs
   deliveries [ID]    what was delivered after its turn, and what is on its way
       --json             for programs
+  channels check     try each IM channel without sending anything
   doctor             what is wrong and how to mend it
       --json             for programs
   service ACTION     the worker as a service of this user: install, uninstall, print, logs
@@ -68,6 +69,8 @@ _COMMANDS: Mapping[str, _Command] = {
     ),
     "status": _Command(switches={"--json": "json", "--watch": "watch"}, words=_MANY),
     "deliveries": _Command(switches={"--json": "json"}, words=1),
+    "channels": _Command(first=("check",), words=1),
+    "channel-worker": _Command(),  # not for people: the daemon starts it
     "doctor": _Command(switches={"--json": "json"}),
     "service": _Command(
         switches={"--no-start": "no_start"},

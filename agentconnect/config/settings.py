@@ -86,6 +86,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     turn_timeout_s: float
     media_origins: tuple[str, ...]
     log: str
+    channels_file: Path | None
     demo_home: Path | None
 
     def __repr__(self) -> str:

@@ -38,6 +38,14 @@ TABLE: tuple[Setting, ...] = (
         group=_WHERE,
     ),
     Setting(
+        name="AGENT_CONNECT_CHANNELS_FILE",
+        kind=Kind.PATH,
+        field="channels_file",
+        default_doc="`<workspace>/workspaces/main/channels.json`",
+        doc="The IM channels of the working directory, mode 0600. See [channels.md](channels.md).",
+        group=_WHERE,
+    ),
+    Setting(
         name="AGENT_CONNECT_EGRESS_ROOTS",
         kind=Kind.PATHS,
         field="egress_roots",

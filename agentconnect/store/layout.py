@@ -77,6 +77,10 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
         """The scheduled tasks of a workspace. Must not be lost."""
         return self.workspace_dir(workspace_id) / "scheduled_tasks.json"
 
+    def channels(self, workspace_id: str) -> Path:
+        """The IM channels of a workspace. The owner's to write."""
+        return self.workspace_dir(workspace_id) / "channels.json"
+
     @property
     def relay_dir(self) -> Path:
         return self.state_dir / "relay" / self.instance

@@ -31,6 +31,7 @@ from agentconnect.core.daemon.tasks import (
     view,
 )
 from agentconnect.core.daemon.text import CUT_MARKER, cut, is_blank, units
+from tests.support.cases import channel_adapters
 from tests.support.cases.case import Case, CaseError, Given, Record
 
 Runner = Callable[[Given], object]
@@ -222,6 +223,7 @@ def _unchecked(request: Given) -> Submission:
 
 
 RUNNERS: Mapping[str, Runner] = {
+    "adapter": channel_adapters.disposition,
     "blank": _blank,
     "capture": _capture,
     "cut": _cut,
@@ -234,8 +236,8 @@ RUNNERS: Mapping[str, Runner] = {
     "task_patch": _task_patch,
 }
 
-WAITING = frozenset(("adapter", "auth", "notify"))
-"""Kinds of the case file that need a channel, or the running daemon."""
+WAITING = frozenset(("auth", "notify"))
+"""Kinds of the case file that need the running daemon."""
 
 
 def cases(records: Sequence[Record]) -> Iterator[Case]:
