@@ -216,7 +216,9 @@ async def test_a_turn_that_is_not_attested_drops_the_binding(tmp_path: Path) -> 
         assert "delivered" == (await rig.send("b", there.binding, "t"))["outcome"]
         assert "delivered" == (await rig.send("c", owners.binding, "t"))["outcome"]
         assert rig.desk.destinations.folder_of(BOB) is None
-        assert here.binding != (await rig.bind(BOB)).binding
+        again = await rig.bind(BOB)
+        assert here.binding != again.binding
+        assert "delivered" == (await rig.send("d", again.binding, "t"))["outcome"]
 
 
 async def test_a_drop_that_cannot_be_written_down_is_not_forgotten(tmp_path: Path) -> None:

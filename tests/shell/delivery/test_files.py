@@ -58,6 +58,11 @@ def _outside(mine: Path, theirs: Path) -> str:
     return (mine.parent.parent / "out.txt").as_uri()
 
 
+def _namesake(mine: Path, theirs: Path) -> str:
+    (mine / "theirs.txt").write_bytes(b"mine")
+    return (theirs / "theirs.txt").as_uri()
+
+
 def _beside(mine: Path, theirs: Path) -> str:
     beside = mine.with_name(f"{mine.name}-more")
     beside.mkdir()
@@ -104,7 +109,7 @@ def _renamed_folder(mine: Path, theirs: Path) -> str:
     "plant",
     [
         *(_cross, _dots, _encoded, _twice, _link, _link_within, _folder_link, _hard, _outside),
-        *(_beside, _store, _folder, _pipe, _itself, _big, _device, _renamed_folder),
+        *(_namesake, _beside, _store, _folder, _pipe, _itself, _big, _device, _renamed_folder),
     ],
 )
 async def test_what_is_no_file_of_this_binding(
