@@ -23,6 +23,7 @@ RECHECK_S = 60.0
 KNOWN_SOON_S = 2.0
 PROBE_WITHIN_S = 10.0
 FRESH_S = 1.0
+CLEAR = frozenset({200, 404, 405})
 NEVER: Final = float("-inf")
 
 
@@ -39,6 +40,7 @@ class Capabilities:
     ) -> None:
         self.probe: Probe | None = None
         self.withdrawn = False
+        self._kept = False
         self._http = http
         self._worker_id = worker_id
         self._recheck_s = recheck_s
@@ -54,11 +56,14 @@ class Capabilities:
         return self.probe is not None and self.probe.passed and not self.withdrawn
 
     async def keyed(self) -> bool:
-        """Whether posts may carry a key; waits a moment for the first probe."""
+        """Whether posts may carry a key; waits a moment for the first probe.
+
+        By the last clear answer: a relay that cannot be asked for a while keeps its keys.
+        """
         if not self._known.is_set():
             with trio.move_on_after(KNOWN_SOON_S):
                 await self._known.wait()
-        return self.trusted
+        return self._kept and not self.withdrawn
 
     def withdraw(self) -> None:
         """A keyed post came back without its echo: keys are not honoured after all."""
@@ -87,11 +92,13 @@ class Capabilities:
             if self.probe is not None and self._asked_at > came_at - FRESH_S:
                 return self.probe
             began_at = self._mono_now()
-            probe = await self._ask()
+            status, probe = await self._ask()
             self._asked_at = self._mono_now()
         if probe != self.probe:
             log.info("keys for posts: %s", probe.why or "kept by the relay")
         self.probe = probe
+        if status in CLEAR:
+            self._kept = probe.passed
         if probe.passed and began_at >= self._withdrawn_at + self._recheck_s:
             self.withdrawn = False
         self._known.set()
@@ -111,13 +118,13 @@ class Capabilities:
         last = max(self._asked_at, self._withdrawn_at)
         return max(0.0, last + self._recheck_s - self._mono_now())
 
-    async def _ask(self) -> Probe:
+    async def _ask(self) -> tuple[int | None, Probe]:
         call = Call(path="/v1/capabilities", within_s=PROBE_WITHIN_S)
         try:
             answer = await self._http.send(call)
         except RelayError as error:
-            return judge(error.status, b"")
-        return judge(answer.status, answer.body)
+            return error.status, judge(error.status, b"")
+        return answer.status, judge(answer.status, answer.body)
 
     def _tell(self) -> None:
         self._changed.set()

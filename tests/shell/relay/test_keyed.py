@@ -188,3 +188,20 @@ async def test_one_probe_is_shared(tmp_path: Path) -> None:
                 nursery.start_soon(rig.relay.capabilities.ask)
         assert 1 == len(broker.of("capabilities"))
         assert not rig.relay.capabilities.trusted
+
+
+async def test_a_relay_that_cannot_be_asked_keeps_its_keys(tmp_path: Path) -> None:
+    """Deliveries wait; a placeholder's post stays safe to repeat."""
+    async with _posts(tmp_path) as (broker, _, rig):
+        capabilities = rig.relay.capabilities
+        broker.keyed()
+        assert (await capabilities.ask()).passed
+        broker.always("capabilities", Answer(503))
+        await trio.sleep(1.1)  # an answer of just now is not asked for again
+        assert not (await capabilities.ask()).passed
+        assert not capabilities.trusted
+        assert await capabilities.keyed()
+        broker.always("capabilities", Answer(404))
+        await trio.sleep(1.1)
+        await capabilities.ask()
+        assert not await capabilities.keyed()
