@@ -13,6 +13,8 @@ from starlette.responses import Response
 
 T = TypeVar("T")
 _LATER_S = "5"
+_DIGITS = 19
+_MOST = 2**62  # what a column holds, with room to count on
 
 
 class Refusal(Exception):
@@ -101,6 +103,13 @@ def decode(body: bytes, kind: type[T]) -> T:
         raise Refusal(400, f"The request is not as expected: {error}.") from error
     except (ValueError, RecursionError) as error:
         raise Refusal(400, "The request is not JSON.") from error
+
+
+def whole_number(said: str | None) -> int | None:
+    """What a query or a header says as a number, however long; None where it is none."""
+    if not said or not said.isascii() or not said.isdigit():
+        return None
+    return int(said) if len(said) < _DIGITS else _MOST
 
 
 def _mended(value: Any) -> Any:

@@ -14,7 +14,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from agentconnect.embedded import auth, ids, keys, media, people, rooms, talk, view
-from agentconnect.embedded.bodies import Refusal, Vanished, answer, read, read_as, refused
+from agentconnect.embedded.bodies import (
+    Refusal,
+    Vanished,
+    answer,
+    read,
+    read_as,
+    refused,
+    whole_number,
+)
 from agentconnect.embedded.house import House, place_file
 from agentconnect.embedded.records import Room, User
 from agentconnect.embedded.routes import Route
@@ -158,8 +166,8 @@ async def history(house: House, me: User, request: Request) -> Response:
 
 
 def _number(request: Request, name: str, default: int) -> int:
-    said = request.query_params.get(name, "")
-    return min(int(said[:20]), 2**62) if said.isascii() and said.isdigit() else default
+    number = whole_number(request.query_params.get(name))
+    return default if number is None else number
 
 
 async def send(house: House, me: User, request: Request) -> Response:

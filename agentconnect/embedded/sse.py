@@ -14,7 +14,7 @@ import trio
 from starlette.requests import Request
 
 from agentconnect.embedded import auth, rooms, view
-from agentconnect.embedded.bodies import Refusal, refused
+from agentconnect.embedded.bodies import Refusal, refused, whole_number
 from agentconnect.embedded.house import House
 from agentconnect.embedded.records import Event
 from agentconnect.embedded.store import Tx
@@ -48,8 +48,8 @@ def head(tx: Tx) -> int:
 def cursor_of(request: Request, default: int) -> int:
     """Where a client says it stands; ``Last-Event-ID`` wins."""
     for said in (request.headers.get("last-event-id"), request.query_params.get("cursor")):
-        if said and said.isascii() and said.isdigit():
-            return min(int(said), 2**62)
+        if (number := whole_number(said)) is not None:
+            return number
     return default
 
 
@@ -82,7 +82,7 @@ def page_batch(tx: Tx, user_id: str, cursor: int, steps_of: Callable[[str], list
 def worker_batch(tx: Tx, user_id: str, cursor: int) -> Batch:
     """What changed in an identity's rooms since its cursor."""
     newest = head(tx)
-    found = tx.all(Event, _SINCE, min(cursor, newest), user_id, user_id, _BATCH)
+    found = tx.all(Event, _SINCE, cursor, user_id, user_id, _BATCH)
     frames = [
         frame(
             "",
@@ -170,7 +170,8 @@ class WorkerEvents:
         except Refusal as refusal:
             await refused(refusal)(scope, receive, send)
             return
-        cursor = cursor_of(request, await house.store.read(head))
+        newest = await house.store.read(head)
+        cursor = min(cursor_of(request, newest), newest)  # one from nowhere: what is new from here
         self._open[agent_id] += 1
         try:
             await stream(receive, send, lambda write: self._follow(agent_id, cursor, write))

@@ -8,6 +8,7 @@ from typing import Any
 
 import h11
 import httpx
+import pytest
 import trio
 
 from agentconnect.embedded.timing import Timing
@@ -194,6 +195,24 @@ async def test_worker_stream_has_rising_cursors(tmp_path: Path) -> None:
         async with _worker(relay, first["id"]) as stream:
             second = await stream.next()
             assert int(second["id"]) > int(first["id"])
+
+
+@pytest.mark.parametrize("cursor", ["9" * 5000, "9" * 19, "-1", "1e3", "x", "0"])
+async def test_any_cursor_opens_a_stream(tmp_path: Path, cursor: str) -> None:
+    """In the query or the header, a page's or a worker's: never a 500, and what is new comes."""
+    async with running_relay(tmp_path) as relay, relay.visitor() as browser:
+        bearer = f"Bearer {relay.secret}"
+        target = "/relay/v1/events/stream"
+        async with (
+            _follow(relay.base, f"{target}?cursor={cursor}", authorization=bearer) as asked,
+            _worker(relay, cursor) as told,
+            _page(browser, f"/page/events?cursor={cursor}") as page,
+        ):
+            await relay.say("new")
+            for stream in (asked, told):
+                while (await stream.next())["data"]["type"] != "message":
+                    pass
+            assert (await page.next())["event"]
 
 
 async def test_a_fifth_stream_of_one_identity_is_refused(tmp_path: Path) -> None:
