@@ -90,7 +90,7 @@ class _Worker:
         async with open_relay(parts.relay, journal, on_status=self.status.relay) as relay:
             root.start_soon(self.notifier.run, lambda: relay.alive)
             self.status.relay(relay.snapshot())
-            wiring.warn_dropped_roots(relay.dropped_roots)
+            wiring.warn_of_roots(relay.dropped_roots, relay.egress_roots, self.loaded)
             async with trio.open_nursery() as results:
                 results.start_soon(relay.post_results)
                 await self._agents(parts, relay, journal)

@@ -4,6 +4,7 @@ Looks at the disk, makes nothing and calls nobody: the start asks before it buil
 ``doctor`` asks without a start. A wrong setting comes before a missing one.
 """
 
+import os
 from collections.abc import Callable
 
 from agentconnect.acp import PRESETS, dialler
@@ -56,7 +57,7 @@ def refusals(loaded: LoadedSettings) -> tuple[str, ...]:
     else:
         wrong += _told(lambda: bearer(settings))
     found = (*wrong, *missing)
-    return (*found, *_unnamed_agent(settings)) if found else ()
+    return (*found, *_unnamed_agent(loaded)) if found else ()
 
 
 def bearer(settings: Settings) -> Credential:
@@ -89,6 +90,12 @@ def dialled(settings: Settings) -> Endpoint | None:
     )
 
 
+def private_places(loaded: LoadedSettings) -> tuple[str, ...]:
+    """What is never sent as a file: the workspace, the config file; resolved. Blocking."""
+    places = (loaded.settings.workspace, loaded.config_file)
+    return tuple(os.path.realpath(place) for place in places if place is not None)
+
+
 def _adapter_refusals(loaded: LoadedSettings) -> list[str]:
     settings = loaded.settings
     if settings.adapter == "ollama":
@@ -113,9 +120,12 @@ async def _no_token() -> str:
     return ""
 
 
-def _unnamed_agent(settings: Settings) -> tuple[str, ...]:
+def _unnamed_agent(loaded: LoadedSettings) -> tuple[str, ...]:
+    settings = loaded.settings
     if settings.adapter != "acp" or settings.acp_url or settings.acp_command:
         return ()
+    if loaded.environment.get("AGENT_CONNECT_ACP_COMMAND", "").strip():
+        return ()  # it names the agent, and is wrong: that is said already
     if not settings.acp_agent:
         return (wording.no_agent(tuple(PRESETS)),)
     if settings.acp_agent not in PRESETS:

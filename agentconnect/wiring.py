@@ -26,10 +26,11 @@ from agentconnect.adapters.kilo import Kilo
 from agentconnect.adapters.ollama import OllamaAdapter, OllamaSettings
 from agentconnect.adapters.omnigent import Omnigent
 from agentconnect.adapters.oneshot import OneShotAdapter, OneShotSettings, Program
-from agentconnect.checks import bearer, dialled, refusals, refuse_wrong
+from agentconnect.checks import bearer, dialled, private_places, refusals, refuse_wrong
 from agentconnect.config import settings as config
 from agentconnect.config import workdir
 from agentconnect.config.envfile import expand_home
+from agentconnect.core.doctor import overlap_sentence, overlaps
 from agentconnect.core.errors import (
     AgentConnectError,
     SettingsError,
@@ -236,6 +237,7 @@ def makers(
             ),
             environment=loaded.environment,
             children=children,
+            problem=problem,
         )
 
     def path(text: str) -> str:
@@ -243,7 +245,8 @@ def makers(
 
     def ollama() -> Adapter:
         return OllamaAdapter(
-            OllamaSettings(cwd=cwd, host=settings.ollama_host, model=settings.ollama_model)
+            OllamaSettings(cwd=cwd, host=settings.ollama_host, model=settings.ollama_model),
+            problem=problem,
         )
 
     return {
@@ -366,10 +369,14 @@ async def journal(where: Layout, status: StatusWriter, stop: Stop) -> AsyncItera
         yield found
 
 
-def warn_dropped_roots(dropped: tuple[str, ...]) -> None:
-    """Say which egress roots are no usable folder; the worker starts all the same."""
+def warn_of_roots(
+    dropped: tuple[str, ...], roots: tuple[str, ...], loaded: config.LoadedSettings
+) -> None:
+    """Say which egress roots are no usable folder, and which touch what is never sent (§10.1)."""
     for root in dropped:
         log.warning("egress root %s is not a usable folder: nothing is sent from there", root)
+    for pair in overlaps(roots, private_places(loaded)):
+        log.warning("egress root %s", overlap_sentence(pair))
 
 
 def sentence(error: BaseException) -> str:

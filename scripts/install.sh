@@ -423,6 +423,8 @@ else
     refuse 1 "everything is written, but the worker does not run yet. Ask: $worker doctor"
   say "how it is: $worker status"
 fi
+command -v agent-connect >/dev/null 2>&1 ||
+  say "agent-connect is not on your PATH: by its full name it is $worker"
 
 }
 

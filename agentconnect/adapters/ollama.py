@@ -12,10 +12,10 @@ import msgspec
 import trio
 
 from agentconnect.adapters.contract import Emit, TurnContext
-from agentconnect.adapters.oneshot import unsent_notice
+from agentconnect.adapters.oneshot import Problem, unheard, unsent_notice
 from agentconnect.core.errors import PreflightError
 from agentconnect.core.task import SessionKey
-from agentconnect.core.turns import cli_text, oneshot
+from agentconnect.core.turns import addressing, cli_text, oneshot
 from agentconnect.core.turns import wording_cli as wording
 from agentconnect.core.turns.events import Done, Notice, Reason
 from agentconnect.core.turns.oneshot import Ask
@@ -46,8 +46,9 @@ class OllamaAdapter:
     remote = False
     shares_files = True
 
-    def __init__(self, settings: OllamaSettings) -> None:
+    def __init__(self, settings: OllamaSettings, *, problem: Problem = unheard) -> None:
         """Raises: SettingsError when the host is no address."""
+        self.problem = problem
         self._settings = settings
         self._base = cli_text.ollama_base(settings.host)
         self.shown = cli_text.shown_address(self._base)
@@ -122,9 +123,13 @@ class OllamaSession:
             sandbox=oneshot.sandbox_of(ctx.tier),
             tier=ctx.tier,
             cwd=self._settings.cwd,
+            around=addressing.preamble(ctx.task),
         )
         with self._asking:  # may end: the turn is stopped
-            return await self._ask(ask)
+            done = await self._ask(ask)
+            if problem := oneshot.problem_of(done):
+                self._adapter.problem(problem)
+            return done
         return oneshot.stopped(self._adapter.name, trio.current_time() - began, "")
 
     async def interrupt(self) -> None:

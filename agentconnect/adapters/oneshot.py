@@ -34,11 +34,17 @@ log = logging.getLogger("agentconnect.adapters")
 KILL_WAIT_S = 2.0
 _TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,60}/[a-z0-9!#$&^_.+-]{1,60}")
 
+Problem = Callable[[str], None]
+"""Hears of what the owner has to mend, for the status file."""
 Run = Callable[[Command], Awaitable[Output]]
 """Runs one command to its end.
 
 Raises: OSError when it cannot be started; Stopped when it was told to end.
 """
+
+
+def unheard(text: str) -> None:
+    """Nobody listens."""
 
 
 class Stopped(Exception):
@@ -92,9 +98,11 @@ class OneShotAdapter:
         *,
         environment: Mapping[str, str],
         children: ChildrenFile | None = None,
+        problem: Problem = unheard,
     ) -> None:
         self.name = program.name
         self.serves_guests = program.serves_guests
+        self.problem = problem
         self._program = program
         self.cwd = os.path.realpath(settings.cwd)
         self._environment = child_environment(environment, settings.secret_env) | (
@@ -178,7 +186,7 @@ class OneShotSession:
     async def turn(self, ctx: TurnContext, emit: Emit) -> Done:
         """Run the program for one message. Cancellation: its process group is ended."""
         began = trio.current_time()
-        self._stopping = False
+        self._stopping, self._child = False, None
         if notice := unsent_notice(ctx.task.attachments):
             emit(Notice(text=notice))
         ask = Ask(
@@ -189,12 +197,18 @@ class OneShotSession:
             around=addressing.preamble(ctx.task),
         )
         try:
-            return await self._program.answer(ask, self._run)
+            done = await self._program.answer(ask, self._run)
         except Stopped as stopped:
             said = self._program.said(stopped.output.out)
             return oneshot.stopped(self._adapter.name, trio.current_time() - began, said)
         except OSError as error:
-            return oneshot.failure(self._adapter.not_started(error))
+            done = oneshot.failure(self._adapter.not_started(error))
+        else:
+            if self._child is None:  # nothing was run: the message's fault, not the machine's
+                return done
+        if problem := oneshot.problem_of(done):
+            self._adapter.problem(problem)
+        return done
 
     async def interrupt(self) -> None:
         """End the running program: TERM, then KILL, to its group. Idempotent."""

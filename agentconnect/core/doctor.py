@@ -153,6 +153,16 @@ def overlaps(roots: Sequence[str], private: Sequence[str]) -> tuple[Overlap, ...
     return tuple(found)
 
 
+def overlap_sentence(pair: Overlap) -> str:
+    """What it means."""
+    if pair.below:
+        return f"{pair.root} lies in {pair.private}: nothing is ever sent from there"
+    return (
+        f"{pair.root} contains {pair.private}: that itself is never sent, but the agent can read "
+        "it and send a copy, the token included"
+    )
+
+
 # --- the service's own file
 
 

@@ -48,7 +48,9 @@ def lines(seen: Seen, wall_now: float, *, moving: bool = True) -> list[str]:
         shown.append(_row("instance", view.instance))
     if view.adapter:
         known = view.agent.startswith(f"{view.adapter}:")
-        shown.append(_row("agent", view.agent if known else f"{view.adapter} {view.agent}"))
+        shown.append(
+            _row("agent", view.agent if known else f"{view.adapter} {view.agent}".rstrip())
+        )
     if view.repo:
         shown.append(_row("works in", view.repo))
     shown.append(_row("tasks", _tasks(view, moving=moving)))
@@ -162,6 +164,11 @@ def _relay(block: RelayBlock, wall_now: float, *, moving: bool) -> list[str]:
     return shown
 
 
+def _place(member: tuple[str, object]) -> tuple[int, str]:
+    """How it is comes first, why comes last."""
+    return {"state": 0, "reason": 2}.get(member[0], 1), member[0]
+
+
 def _blocks(extra: Mapping[str, object]) -> list[tuple[str, str]]:
     """Further blocks by their plain members: those of later versions are shown too."""
     found: list[tuple[str, str]] = []
@@ -170,7 +177,7 @@ def _blocks(extra: Mapping[str, object]) -> list[tuple[str, str]]:
         if isinstance(block, dict):
             plain = [
                 f"{key} {value}"
-                for key, value in list(block.items())[:20]
+                for key, value in sorted(block.items(), key=_place)[:20]
                 if isinstance(value, str | int | float) and value not in ("", False)
             ]
             found.append((name, ", ".join(plain) or "nothing to say"))

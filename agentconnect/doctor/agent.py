@@ -66,6 +66,8 @@ async def look(loaded: LoadedSettings, where: Layout, unit: Installed | None) ->
     found = await trio.to_thread.run_sync(executables.find, wanted.word, environment, cwd)
     if found is None:
         text = f"the program {wanted.word} is not on PATH ({environment.get('PATH') or 'empty'})"
+        if "/" in wanted.word:
+            text = f"the program {wanted.word} is not there, or may not be executed (chmod +x)"
         return [failure("agent.program", text, wanted.install)]
     needed = [wanted.word, *await trio.to_thread.run_sync(_interpreters, found)]
     findings = await _program(wanted, found, environment, cwd)

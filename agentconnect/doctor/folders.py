@@ -3,12 +3,20 @@
 import os
 from pathlib import Path
 
+from agentconnect.checks import private_places
 from agentconnect.config import workdir
 from agentconnect.config.envfile import expand_home
 from agentconnect.config.settings import LoadedSettings
-from agentconnect.core.doctor import Finding, Overlap, failure, ok, overlaps, warning
+from agentconnect.core.doctor import (
+    Finding,
+    Overlap,
+    failure,
+    ok,
+    overlap_sentence,
+    overlaps,
+    warning,
+)
 from agentconnect.relay import Egress
-from agentconnect.store.layout import Layout
 
 
 def working_directory(loaded: LoadedSettings) -> Path:
@@ -34,7 +42,7 @@ def look_at_workdir(loaded: LoadedSettings) -> list[Finding]:
     return findings or [ok("workdir", str(repo))]
 
 
-def look_at_egress(loaded: LoadedSettings, where: Layout) -> list[Finding]:
+def look_at_egress(loaded: LoadedSettings) -> list[Finding]:
     """The roots from which answers may send files."""
     roots = (str(working_directory(loaded)), *loaded.settings.egress_roots)
     egress = Egress(roots)
@@ -44,10 +52,7 @@ def look_at_egress(loaded: LoadedSettings, where: Layout) -> list[Finding]:
         for root in egress.dropped
         if root in loaded.settings.egress_roots
     ]
-    private = [os.path.realpath(where.state_dir)]
-    if loaded.config_file is not None:
-        private.append(os.path.realpath(loaded.config_file))
-    findings += [_overlap(pair) for pair in overlaps(egress.roots, private)]
+    findings += [_overlap(pair) for pair in overlaps(egress.roots, private_places(loaded))]
     if not findings:
         shown = ", ".join(egress.roots) or "the working directory, once it is there"
         findings.append(ok("egress", f"files are sent from {shown}"))
@@ -55,11 +60,9 @@ def look_at_egress(loaded: LoadedSettings, where: Layout) -> list[Finding]:
 
 
 def _overlap(pair: Overlap) -> Finding:
-    if pair.below:
-        text = f"{pair.root} lies in {pair.private}: nothing is ever sent from there"
-        return warning("egress", text, "name a folder outside of it")
-    text = (
-        f"{pair.root} contains {pair.private}: that itself is never sent, but the agent can read "
-        "it and send a copy, the token included"
+    mend = (
+        "name a folder outside of it"
+        if pair.below
+        else "name narrower folders in AGENT_CONNECT_REPO and AGENT_CONNECT_EGRESS_ROOTS"
     )
-    return warning("egress", text, "keep the worker's own files outside of what the agent works in")
+    return warning("egress", overlap_sentence(pair), mend)

@@ -44,7 +44,7 @@ def _checks(first: Setup, loaded: LoadedSettings) -> list[tuple[str, Check]]:
         ("workdir", lambda: _in_thread(lambda: folders.look_at_workdir(loaded))),
         ("agent", about_the_agent),
         ("workspace", lambda: _in_thread(lambda: state.look(loaded, where, first.credential))),
-        ("egress", lambda: _in_thread(lambda: folders.look_at_egress(loaded, where))),
+        ("egress", lambda: _in_thread(lambda: folders.look_at_egress(loaded))),
         ("service", about_the_service),
     ]
 

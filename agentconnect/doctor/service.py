@@ -120,6 +120,14 @@ async def _systemd(found: Installed, loaded: LoadedSettings, systemctl: str) -> 
         questions.start_soon(question, "is-enabled")
         questions.start_soon(question, "is-active")
     enabled, active = said["is-enabled"].line, said["is-active"].line
+    if not active.isalpha():  # a sentence: nobody answers
+        why = active or "no answer"
+        text = f"{found.file} is written, and no user manager can be asked here ({why})"
+        mend = (
+            "after a crash or a new login start the worker by hand, agent-connect service install; "
+            f"where the manager runs: systemctl --user enable --now {found.name}"
+        )
+        return [warning("service", text, mend)]
     findings: list[Finding] = []
     if enabled in ("disabled", "masked"):
         mend = f"systemctl --user enable --now {found.name}"
@@ -131,9 +139,7 @@ async def _systemd(found: Installed, loaded: LoadedSettings, systemctl: str) -> 
         text = "the service ends when its user logs out"
         findings.append(warning("service.linger", text, "loginctl enable-linger"))
     if not findings:
-        known = enabled.isalpha() and active.isalpha()
-        how = f"{enabled}, {active}" if known else "its manager cannot be asked from here"
-        findings.append(ok("service", f"{found.file}: {how}"))
+        findings.append(ok("service", f"{found.file}: {enabled}, {active}"))
     return findings
 
 

@@ -48,7 +48,7 @@ def look(flag: str | None, environment: Mapping[str, str], child_umask: int = -1
         path = envfile.locate(flag, environment)
         file = envfile.read(path) if path is not None else None
     except SettingsError as error:
-        mend = "make the file readable for you, or name another with --config"
+        mend = "mend or move that file, make it readable for you, or name another with --config"
         return Setup(findings=(*findings, failure("config", str(error), mend)))
     findings += _config(file, environment)
     loaded = settings.load(

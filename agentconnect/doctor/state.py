@@ -14,6 +14,7 @@ import msgspec
 
 from agentconnect.config.envfile import expand_home
 from agentconnect.config.settings import LoadedSettings
+from agentconnect.core.delivery.capability import UNDECLARED
 from agentconnect.core.doctor import Finding, failure, ok, warning
 from agentconnect.core.errors import StoreUnreadableError
 from agentconnect.core.relay.credential import Credential
@@ -126,14 +127,14 @@ def _stores(loaded: LoadedSettings, where: Layout, holder: Holder) -> list[Findi
             "sessions",
             loaded.settings.session_store or where.sessions,
             sessions.problem,
-            "nothing to do: the next start keeps it as .bad and conversations begin anew; or "
-            "restore it first",
+            "nothing to do: conversations begin anew, and it is kept as .bad when the first of "
+            "them is written down; or restore it while no worker runs",
         ),
         (
             "access",
             where.access,
             _access_problem,
-            "correct it; until then everybody is a guest here",
+            "correct it: nobody is more than a guest here where it cannot be read",
         ),
         (
             "children",
@@ -152,6 +153,7 @@ def _stores(loaded: LoadedSettings, where: Layout, holder: Holder) -> list[Findi
         if why:
             level = failure if name == "access" else warning
             findings.append(level(f"store.{name}", f"{path} cannot be used: {why}", mend))
+    findings += _strange_caps(where.access)
     if not findings:
         findings.append(ok("store", "what the worker keeps can be read"))
     return findings
@@ -189,10 +191,21 @@ def _databases(where: Layout, *, in_use: bool) -> list[Finding]:
 
 def _access_problem(data: bytes) -> str:
     try:
-        found = access.read_map(data)
+        access.read_map(data)
     except ValueError as error:
         return str(error)
-    return access.unknown_values(found.unknown) if found.unknown else ""
+    return ""
+
+
+def _strange_caps(path: Path) -> list[Finding]:
+    """Entries of a map that is in force, which name no tier."""
+    try:
+        unknown = access.read_map(peek(path) or b"{}").unknown
+    except (StoreUnreadableError, ValueError):
+        return []  # said already
+    if not unknown:
+        return []
+    return [warning("store.access", access.unknown_values(unknown), f"correct them in {path}")]
 
 
 # --- the status file
@@ -220,7 +233,11 @@ def _status(path: Path, holder: Holder) -> list[Finding]:
             *findings,
             warning("status", text, "agent-connect status; agent-connect service logs"),
         ]
-    if view is not None and view.relay is not None and not view.relay.connected:
+    if view is not None and view.relay is not None and view.relay.state == "standby":
+        text = "the running worker stands by: another one polls with this token"
+        mend = "stop that one, or make an agent of its own for this"
+        findings.append(warning("status", text, mend))
+    elif view is not None and view.relay is not None and not view.relay.connected:
         text = f"the running worker is not connected: {view.relay.state}: {view.relay.error or ''}"
         findings.append(warning("status", text.rstrip(": "), "see the lines about the relay"))
     return findings
@@ -236,6 +253,9 @@ def _delivery(raw: bytes) -> list[Finding]:
         return []
     if block.state == "enabled":
         return [ok("delivery", "results that come after their turn are delivered")]
+    if (block.reason or "").startswith(UNDECLARED):
+        text = "nothing is delivered after its turn: the agent does not say that it does so"
+        return [ok("delivery", text)]
     text = f"results that come after their turn are not delivered: {block.state}, {block.reason}"
     return [warning("delivery", text, "mend what it names, then restart the worker")]
 

@@ -97,6 +97,8 @@ class Bench:
         self.work.mkdir()
         self.bin = folder / "bin"
         self.bin.mkdir()
+        self.problems: list[str] = []
+        """What the owner's status file would say."""
 
     def fake(self, name: str, *plans: Mapping[str, Any]) -> FakeCli:
         """Put an executable on PATH."""
@@ -108,6 +110,7 @@ class Bench:
             program,
             OneShotSettings(cwd=str(self.work), umask=0o027, secret_env=("CHANNEL_SECRET",)),
             environment={"PATH": path_with(self.bin), **SECRETS, **environment},
+            problem=self.problems.append,
         )
 
     async def ask(

@@ -206,6 +206,41 @@ async def test_a_program_that_vanished_fails_the_turn(bench: Bench, name: str) -
 
 
 @COMMAND_LINES
+async def test_the_owner_is_told_of_a_turn_that_failed(bench: Bench, name: str) -> None:
+    """One line for the status file, with what the program said; an answer is no trouble."""
+    fine, bad = {"out": spoken(name, "fine")}, {"err": "no\nlogin", "code": 3}
+    bench.fake(name, fine, bad, {**fine, "code": 4}, fine)
+    for _ in range(3):
+        await bench.ask(PROGRAMS[name]())
+    failed, partly = bench.problems
+    assert f"{name} ended with exit code 3 and gave no answer. It said: no login" == failed
+    assert f"{name} ended with exit code 4" in partly
+    await bench.ask(PROGRAMS[name](), "x" * 200 * 1024)
+    assert [failed, partly] == bench.problems, "a long message is no fault of the machine's"
+
+
+@COMMAND_LINES
+async def test_the_owner_is_told_of_a_program_that_vanished(bench: Bench, name: str) -> None:
+    """Guests and owners ask alike; the owner can mend it."""
+    async with running(bench.adapter(PROGRAMS[name](), PATH=str(bench.bin))) as ready:
+        await turn(ready, context("hi", cwd=str(bench.work)))
+    assert ["not found" in problem for problem in bench.problems] == [True]
+
+
+@COMMAND_LINES
+async def test_a_program_that_may_not_be_executed_is_not_sought_on_path(
+    bench: Bench, name: str
+) -> None:
+    """Named by its path there is nothing to look for."""
+    program = PROGRAMS[name]()
+    program.binary = str(bench.work / "there")  # type: ignore[misc]
+    (bench.work / "there").write_text("no program")
+    with pytest.raises(PreflightError, match="may not be executed") as refused:
+        await bench.adapter(program).preflight()
+    assert "on PATH" not in str(refused.value)
+
+
+@COMMAND_LINES
 async def test_a_folder_that_vanished_is_not_a_missing_program(bench: Bench, name: str) -> None:
     """The kernel reports both alike; the room reads the right one."""
     bench.fake(name)

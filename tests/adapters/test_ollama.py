@@ -104,9 +104,12 @@ async def test_an_answer_without_end_is_cut_off() -> None:
 
 async def test_nobody_there() -> None:
     """The address, the cause, and what to look at."""
-    adapter = OllamaAdapter(OllamaSettings(cwd="/w", host=CLOSED, model="m"))
+    problems: list[str] = []
+    settings = OllamaSettings(cwd="/w", host=CLOSED, model="m")
+    adapter = OllamaAdapter(settings, problem=problems.append)
     async with running(adapter):
         heard = await turn(adapter, context("hi", cwd="/w"))
+    assert [heard.ending.text.removeprefix("⚠ ")] == problems, "the owner's status file"
     assert (Reason.FAILED, True) == (heard.ending.reason, heard.ending.told)
     for words in (CLOSED, "running", "ollama pull m"):
         assert words in heard.ending.text

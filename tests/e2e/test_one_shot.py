@@ -69,6 +69,8 @@ async def test_a_failure_is_said_in_one_message(tmp_path: Path) -> None:
         assert "This turn failed" not in answer
         assert [answer] == await mine(relay)
         assert "reason=failed" in worker.output()
+        assert "exit code 1" in worker.status["last_error"]["message"]
+        assert "serving" == worker.status["state"]
 
 
 async def test_a_turn_over_its_deadline_leaves_no_process(tmp_path: Path) -> None:

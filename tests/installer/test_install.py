@@ -315,6 +315,15 @@ def test_without_pipx_a_virtualenv_is_made(machine: Machine, tmp_path: Path, bro
     ok(done)
     assert ["-m pip install -q --upgrade agentconnect"] == machine.calls("-m")
     assert f"exec '{machine.folder}/venv/bin/agent-connect'" in machine.launcher.read_text()
+    full_name = f"{machine.folder}/venv/bin/agent-connect"
+    assert f"not on your PATH: by its full name it is {full_name}" in done.stdout
+
+
+def test_a_command_that_the_shell_finds_needs_no_full_name(machine: Machine) -> None:
+    """Nothing is said of PATH then."""
+    done = machine.install("--token", TOKEN, "--no-start")
+    ok(done)
+    assert "not on your PATH" not in done.stdout
 
 
 def test_a_checkout_can_be_installed(machine: Machine) -> None:

@@ -35,6 +35,13 @@ def test_good_settings_are_not_refused(good: dict[str, str]) -> None:
     checks.refuse_wrong(loaded(good))
 
 
+def test_a_broken_command_line_is_told_once(good: dict[str, str]) -> None:
+    """It names the agent: that its name is no preset of ours is no second fault."""
+    changes = {"AGENT_CONNECT_ACP_COMMAND": "a 'b", "AGENT_CONNECT_ACP_AGENT": "custom"}
+    (told,) = checks.refusals(loaded(good, **changes))
+    assert "never closed" in told
+
+
 URL = "AGENT_CONNECT_ACP_URL"
 
 

@@ -106,7 +106,12 @@ def test_what_a_person_wants_to_know_is_shown(
                         "error": "it answered 503",
                         "newer": [1],
                     },
-                    delivery={"state": "disabled", "reason": "no export folder", "rows": [1]},
+                    delivery={
+                        "listener": "down",
+                        "reason": "no export folder",
+                        "rows": [1],
+                        "state": "disabled",
+                    },
                     last_error={"at": time.time() - 120, "message": "it broke"},
                     novelty=7,
                 )
@@ -121,7 +126,7 @@ def test_what_a_person_wants_to_know_is_shown(
         "standby, https://relay.example; another worker polls with this token; looks again in 15 s",
         "answers that wait to be posted: 3",
         "it answered 503",
-        "state disabled, reason no export folder",
+        "state disabled, listener down, reason no export folder",
         "2 min ago: it broke",
     ):
         assert words in out

@@ -71,6 +71,10 @@ def _route(route: object) -> str:
     return f"{method.upper()} {_PLACEHOLDER.sub('{}', path.strip())}"
 
 
+UNDECLARED = "The agent does not say that it delivers later."
+"""No fault: most agents do not, and all else that is missing then matters to nobody."""
+
+
 class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that has to hold (§2).
 
@@ -91,7 +95,7 @@ def reasons(conditions: Conditions) -> tuple[str, ...]:
     """Why deliveries are not offered, each a sentence; empty where they are."""
     found: list[str] = []
     if not conditions.declared:
-        found.append("The agent does not say that it delivers later.")
+        found.append(UNDECLARED)
     if not conditions.locked:
         found.append("The lock of the state folder is not held.")
     if conditions.store:

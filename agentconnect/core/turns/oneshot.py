@@ -146,6 +146,15 @@ def failure(sentence: str) -> Done:
     return Done(reason=Reason.FAILED, text=sentence, told=True)
 
 
+def problem_of(done: Done) -> str:
+    """What the owner's status file says of a run that failed, on one line; "" of any other."""
+    if done.reason is not Reason.FAILED:
+        return ""
+    lines = (done.text if done.told else done.note).splitlines()
+    said = " ".join(line.strip() for line in lines if line.strip("` "))
+    return said.removeprefix("⚠").strip()
+
+
 def stopped(name: str, seconds: float, answer: str) -> Done:
     """A turn that was told to end; what there was by then is kept."""
     if answer.strip():

@@ -266,7 +266,8 @@ def unknown_preset(name: str, presets: Sequence[str]) -> str:
 
 def not_found(word: str, *, install: str, own_command: bool, path: str = "") -> str:
     """The executable is not there, at least not on ``path``."""
-    start = f"the agent's executable “{quoted(word, 200)}” was not found"
+    how = "is not there, or may not be executed" if "/" in word else "was not found"
+    start = f"the agent's executable “{quoted(word, 200)}” {how}"
     hint = f". {path_hint(path)}" if path and "/" not in word else ""
     if own_command:
         return (

@@ -132,9 +132,10 @@ def ollama_unreadable() -> str:
 def missing(adapter: str, program: str, setting: str, install: str) -> str:
     """The program is not there."""
     where = f" ({setting} names another)" if setting else ""
+    how = "is not there, or may not be executed" if "/" in program else "is not on PATH"
     return (
-        f"the adapter {adapter} needs the program “{quoted(program, 200)}”, which is not on "
-        f"PATH{where}. {install}"
+        f"the adapter {adapter} needs the program “{quoted(program, 200)}”, which {how}{where}. "
+        f"{install}"
     )
 
 

@@ -37,3 +37,4 @@ def test_a_program_by_its_path_has_nothing_to_do_with_path() -> None:
     by_path = wording.not_found("/opt/agent", install="", own_command=True, path=PATH)
     assert PATH in by_name
     assert PATH not in by_path
+    assert "may not be executed" in by_path

@@ -3,6 +3,7 @@
 Exit code 1, a relay that ends the worker for good, is in ``tests/e2e/test_inlet_loss.py``.
 """
 
+import os
 import shlex
 import signal
 import sys
@@ -119,6 +120,24 @@ async def test_what_a_default_can_mend_is_a_warning_each(tmp_path: Path) -> None
         assert worker.output().count("/no/such/root") == 1
         assert worker.status["heartbeat_seconds"] == 15.0
         assert await worker.stop() == 0
+
+
+async def test_folders_that_lay_the_workers_own_open_are_named_at_start(tmp_path: Path) -> None:
+    """Once each; the worker serves all the same (worker.md §10.1)."""
+    inner = tmp_path / "state" / "out"
+    inner.mkdir(parents=True)
+    roots = os.pathsep.join((str(tmp_path), str(inner)))
+    settings = {
+        "AGENT_CONNECT_WORKSPACE": str(tmp_path / "state"),
+        "AGENT_CONNECT_EGRESS_ROOTS": roots,
+    }
+    async with (
+        running_relay(tmp_path / "relay") as relay,
+        running_worker(relay.token, tmp_path, **settings) as worker,
+    ):
+        said = worker.output()
+        assert said.count(f"egress root {tmp_path} contains {tmp_path}/state: ") == 1
+        assert said.count(f"egress root {inner} lies in {tmp_path}/state: ") == 1
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])

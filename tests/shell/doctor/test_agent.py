@@ -143,3 +143,12 @@ async def test_a_program_that_cannot_be_run(tmp_path: Path) -> None:
     found = await look(tmp_path, AGENT_CONNECT_ADAPTER="codex")
     assert Level.FAILURE == found["agent.program"].level
     assert "cannot be run" in found["agent.program"].text
+
+
+async def test_a_program_by_its_path_is_not_sought_on_path(tmp_path: Path) -> None:
+    """It is there, and the kernel would not run it."""
+    there = tmp_path / "there"
+    there.write_text("no program")
+    found = await look(tmp_path, AGENT_CONNECT_ADAPTER="acp", AGENT_CONNECT_ACP_COMMAND=str(there))
+    assert "may not be executed (chmod +x)" in found["agent.program"].text
+    assert "on PATH" not in found["agent.program"].text

@@ -9,7 +9,6 @@ from agentconnect.config import settings
 from agentconnect.config.settings import LoadedSettings
 from agentconnect.core.doctor import Finding, Level
 from agentconnect.doctor import folders, service
-from agentconnect.store.layout import Layout
 
 
 def load(home: Path, **values: str) -> LoadedSettings:
@@ -22,7 +21,7 @@ def load(home: Path, **values: str) -> LoadedSettings:
 
 def egress(loaded: LoadedSettings) -> list[Finding]:
     """The lines about roots."""
-    return folders.look_at_egress(loaded, Layout(state_dir=loaded.settings.workspace))
+    return folders.look_at_egress(loaded)
 
 
 def test_roots_that_can_be_used_are_named(home: Path) -> None:
@@ -131,5 +130,6 @@ async def test_a_service_is_asked_for_where_its_manager_is(home: Path, tmp_path:
     assert "enable --now agent-connect.service" in found[0].mend
     systemctl.write_text("#!/bin/sh\necho Failed to connect to bus: no medium found\nexit 1\n")
     found = await service.look(service.find(loaded)[0], loaded)
-    assert [Level.OK] == [finding.level for finding in found]
-    assert "cannot be asked" in found[0].text
+    assert [Level.WARNING] == [finding.level for finding in found]
+    assert "no user manager can be asked here (Failed to connect" in found[0].text
+    assert "agent-connect service install" in found[0].mend

@@ -10,13 +10,14 @@ import pytest
 
 from agentconnect.config import settings
 from agentconnect.config.settings import LoadedSettings
+from agentconnect.core.delivery.capability import UNDECLARED
 from agentconnect.core.doctor import Finding, Level
 from agentconnect.doctor import state
-from agentconnect.store.database import connect
 from agentconnect.store.inspect import inspect
 from agentconnect.store.layout import Layout
 from agentconnect.store.lock import WorkspaceLock
 from agentconnect.store.rows import SCHEMA
+from agentconnect.store.sqlite_file import connect
 
 
 @pytest.fixture
@@ -103,6 +104,21 @@ def test_entries_of_the_access_map_that_mean_nothing_are_named(
     where.access.write_text('{"tierMap": {"@a:x": "ownr"}}')
     found = look(loaded, where)["store.access"]
     assert "@a:x" in found.text
+    assert Level.WARNING == found.level, "the map is in force"
+    where.access.write_text("{")
+    found = look(loaded, where)["store.access"]
+    assert (Level.FAILURE, True) == (found.level, "cannot be used" in found.text)
+
+
+def test_a_worker_that_stands_by_says_for_whom(loaded: LoadedSettings, where: Layout) -> None:
+    """The relay is well; another worker has the token."""
+    relay = {"state": "standby", "connected": False}
+    status = {"state": "serving", "updated_at": time.time(), "heartbeat_seconds": 15}
+    where.status.write_text(json.dumps({**status, "relay": relay}))
+    with WorkspaceLock.acquire(where.lock):
+        found = look(loaded, where)["status"]
+    assert "another one polls with this token" in found.text
+    assert "agent of its own" in found.mend
 
 
 def journal(path: Path) -> Path:
@@ -175,6 +191,7 @@ def test_a_database_of_somebody_else_is_refused(tmp_path: Path) -> None:
         ({"state": "enabled", "reason": None, "newer": 1}, Level.OK, "are delivered"),
         ({"state": "disabled", "reason": "no keyed posts"}, Level.WARNING, "no keyed posts"),
         ({"state": "withdrawn", "reason": "the relay"}, Level.WARNING, "withdrawn, the relay"),
+        ({"state": "disabled", "reason": f"{UNDECLARED} And more."}, Level.OK, "does not say"),
         ({"reason": 5}, None, ""),
         ([], None, ""),
         (None, None, ""),
