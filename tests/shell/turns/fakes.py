@@ -14,7 +14,7 @@ from agentconnect.core.task import SessionKey, Task, TaskId
 from agentconnect.core.turns.access import Admit, attested
 from agentconnect.core.turns.events import Done, Reason
 from agentconnect.core.turns.guard import Inspect
-from agentconnect.turns.desk import Desk
+from agentconnect.turns.desk import Desk, Unattested
 from agentconnect.turns.turn import TurnSettings
 
 Script = Callable[["FakeAgent", TurnContext, Emit], Awaitable[Done]]
@@ -246,7 +246,12 @@ def says(text: str, reason: Reason = Reason.COMPLETED, *, after_s: float = 0.0) 
 
 @asynccontextmanager
 async def open_desk(
-    world: World, adapter: FakeAdapter, *, admit: Admit = attested, **settings: object
+    world: World,
+    adapter: FakeAdapter,
+    *,
+    admit: Admit = attested,
+    unattested: Unattested | None = None,
+    **settings: object,
 ) -> AsyncIterator[Desk]:
     """A desk in a nursery of its own; leaving waits until no task is in hand."""
     fields = {"cwd": "/w", **settings}
@@ -259,6 +264,7 @@ async def open_desk(
             settings=msgspec.convert(fields, TurnSettings),
             work=work,
             admit=admit,
+            unattested=unattested,
         )
         yield desk
         await desk.wait_idle()

@@ -18,7 +18,16 @@ from agentconnect.core.turns.events import (
     Reason,
     ToolStarted,
 )
-from tests.shell.turns.fakes import PLACEHOLDER, FakeAgent, World, run_tasks, says, task
+from tests.shell.turns.fakes import (
+    PLACEHOLDER,
+    FakeAdapter,
+    FakeAgent,
+    World,
+    open_desk,
+    run_tasks,
+    says,
+    task,
+)
 
 SECRET = "sk-" + "a1B2c3D4" * 4
 
@@ -75,6 +84,24 @@ async def test_collaborators_run_side_by_side_each_on_its_own(
     } == set(adapter.entered)
     assert 1 == len([op for op in world.ops if "comes next" in op.body])
     assert 4 == len(world.results)
+
+
+async def test_who_is_not_attested_is_told_to_the_deliveries(
+    autojump_clock: Clock, world: World
+) -> None:
+    """Every task that is no collaborator's, a listed sender's among them; before its turn ends."""
+    heard: list[tuple[str, str]] = []
+
+    async def unattested(room: str, sender: str) -> None:
+        heard.append((room, sender))
+
+    adapter = FakeAdapter(says("hi", after_s=1))
+    async with open_desk(world, adapter, admit=admit, unattested=unattested) as desk:
+        desk.submit(theirs(1))
+        desk.submit(theirs(2, collaborator=False))
+        desk.submit(theirs(3, "@dora:x", requested_access_tier=""))
+    assert {("!r:x", "@carl:x"), ("!r:x", "@dora:x")} == set(heard)
+    assert 2 == len(heard)
 
 
 async def test_the_adapter_is_told_whose_turn_it_is(autojump_clock: Clock, world: World) -> None:
