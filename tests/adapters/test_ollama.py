@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import msgspec
 import pytest
 import trio
 
@@ -46,6 +47,19 @@ async def test_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
         assert prompt.startswith("[sandbox: read-only; access tier of the person who asks: guest")
         assert prompt.endswith("]\n\nhi")
     assert ("hello there", Reason.COMPLETED) == (heard.ending.text, heard.ending.reason)
+
+
+async def test_the_model_is_told_who_is_there() -> None:
+    """On the bracketed line, as every other agent is (worker.md §20.4)."""
+    ctx = context("hi", cwd="/w")
+    task = msgspec.structs.replace(ctx.task, room_members=("@bob:x",), addressed_to="@bob:x")
+    async with asked() as (double, adapter):
+        double.answers(200, {"response": "hello"})
+        await turn(adapter, msgspec.structs.replace(ctx, task=task))
+        preamble, _, message = double.asked["prompt"].partition("\n\n")
+    assert "hi" == message
+    assert "there are also: @bob:x" in preamble
+    assert "addressed to @bob:x" in preamble
 
 
 async def test_a_long_message_is_sent_whole() -> None:
