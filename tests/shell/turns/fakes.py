@@ -276,7 +276,7 @@ async def run_tasks(
 ) -> FakeAdapter:
     """Submit ``tasks`` at once and wait for all of them."""
     adapter = FakeAdapter(script)
-    async with open_desk(world, adapter, admit=admit, **settings) as desk:
+    async with open_desk(world, adapter, admit=admit, unattested=None, **settings) as desk:
         for item in tasks:
             desk.submit(item)
     return adapter
