@@ -1,0 +1,1 @@
+"""Real IM servers: ./scripts/test --im tests/im."""
