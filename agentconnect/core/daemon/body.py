@@ -13,6 +13,8 @@ from agentconnect.core.daemon.refusals import BAD_JSON, BAD_MEDIA_TYPE, Refusal
 
 MAX_BODY_BYTES = 10 * 1024 * 1024
 MAX_WEBHOOK_BODY_BYTES = 1024 * 1024
+MAX_DEPTH = 200
+"""Deeper values would fail wherever they are written out again."""
 
 _JSON_TYPE = re.compile(r"[ \t]*application/json[ \t]*(?:;.*)?", re.I | re.S)
 
@@ -45,7 +47,17 @@ def read_body(data: bytes) -> dict[str, Any] | Refusal:
     except (ValueError, RecursionError):
         return BAD_JSON
     assert isinstance(value, dict)
-    return value
+    return BAD_JSON if _is_deep(data, value) else value
+
+
+def _is_deep(data: bytes, value: object) -> bool:
+    if data.count(b"{") + data.count(b"[") <= MAX_DEPTH:
+        return False
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        lists = (item.values() if isinstance(item, dict) else item for item in level)
+        level = [item for each in lists for item in each if isinstance(item, (dict, list))]
+    return bool(level)
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

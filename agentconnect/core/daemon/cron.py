@@ -29,7 +29,7 @@ class Cron:
         fields = self._expression.split(" ")
         if len(fields) != FIELDS:
             raise ValueError("a cron expression has five fields")
-        self._any_hour = fields[2] == "*"
+        self._any_hour = fields[1] == "*"
         self._from(datetime(2000, 1, 1))
 
     def after(self, time_ms: int) -> int | None:

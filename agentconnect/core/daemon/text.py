@@ -1,6 +1,7 @@
 """Units, blank text and the one cut of what goes to a channel (channel-delivery.md §1, §4)."""
 
 import re
+from bisect import bisect_right
 
 MAX_TEXT_UNITS = 100_000
 """The most that a worker is given; longer text is cut, never refused."""
@@ -17,12 +18,11 @@ WHITE = (
 """What counts as white; Python's own ``strip`` differs in both directions."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 
 
 def units(text: str) -> int:
     """The length in UTF-16 code units."""
-    return len(text) if text.isascii() else len(text) + len(_ASTRAL.findall(text))
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def is_blank(text: str) -> bool:
@@ -37,14 +37,9 @@ def trimmed(text: str) -> str:
 
 def first_units(text: str, room: int) -> str:
     """As many whole characters from the start as fit into ``room`` units; no pair is split."""
-    if len(text) <= room // 2 or units(text) <= room:
+    if len(text) <= room // 2 or units(text[: room + 1]) <= room:
         return text
-    used = 0
-    for at, char in enumerate(text):
-        used += 2 if char > "\uffff" else 1
-        if used > room:
-            return text[:at]
-    return text
+    return text[: bisect_right(range(room + 1), room, key=lambda at: units(text[:at])) - 1]
 
 
 def cut(text: str) -> str:
