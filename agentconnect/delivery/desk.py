@@ -9,7 +9,7 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any, TypeVar
 
 import msgspec
@@ -116,8 +116,8 @@ class DeliveryDesk:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
                 nursery.start_soon(self._upkeep.run)
-                nursery.start_soon(self._watch_keys)
-                nursery.start_soon(self._report)
+                nursery.start_soon(self._keep_up, self._watch_keys)
+                nursery.start_soon(self._keep_up, self._report)
                 task_status.started()
         finally:
             self._nursery = None
@@ -284,6 +284,15 @@ class DeliveryDesk:
             self._asleep[active.id].set()
 
     # --- beside the runs
+
+    async def _keep_up(self, standing: Callable[[], Awaitable[None]]) -> None:
+        """The failure boundary of what runs beside: a mistake in it costs no delivery."""
+        while True:
+            try:
+                await standing()
+            except Exception:
+                log.exception("what runs beside the deliveries broke off; it is begun again")
+            await trio.sleep(REPORT_PACE_S)
 
     async def _watch_keys(self) -> None:
         """Ask each minute while keys are not trusted; when they are, go on with what waits."""

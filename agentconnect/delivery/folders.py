@@ -35,6 +35,7 @@ class ExportFolders:
 
     def make(self, name: str) -> str:
         """Make the folder of a binding, or find it; its absolute path."""
+        self.root.mkdir(mode=0o700, exist_ok=True)
         root = self._open_root()
         try:
             with contextlib.suppress(FileExistsError):

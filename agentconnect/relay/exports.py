@@ -31,7 +31,7 @@ class Exports:
     def __init__(self, root: str, *, limit: int = LIMIT_BYTES) -> None:
         """``root`` "" sends nothing. ``limit`` in bytes."""
         seal = object.__setattr__
-        seal(self, "_root", os.path.realpath(root) if root else "")
+        seal(self, "_root", _placed(root))
         seal(self, "_limit", limit)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -72,6 +72,12 @@ class Exports:
             raise RefusedError("swapped") from None
         finally:
             os.close(root)
+
+
+def _placed(root: str) -> str:
+    """A folder by its place: a link in its stead leads nowhere."""
+    parent, _, name = root.rpartition("/")
+    return f"{os.path.realpath(parent)}/{name}" if name else ""
 
 
 def _below(folder: int, path: bytes) -> list[bytes]:

@@ -52,6 +52,13 @@ def test_a_link_in_the_place_of_a_folder_is_not_used(tmp_path: Path) -> None:
         folders.make("w.r")
 
 
+def test_a_root_that_was_taken_away_is_made_again(folders: ExportFolders) -> None:
+    """The agent may have tidied up."""
+    folders.root.rmdir()
+    assert Path(folders.make("w.r")).is_dir()
+    assert 0o700 == _mode(folders.root)
+
+
 def test_planted_links_are_not_followed(folders: ExportFolders, tmp_path: Path) -> None:
     """Links go; what they point to stays, folders of links included."""
     aim = tmp_path / "aim"

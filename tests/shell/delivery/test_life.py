@@ -7,6 +7,7 @@ import pytest
 import trio
 
 from agentconnect.core.delivery.ports import Listening
+from agentconnect.core.status import DeliveryBlock
 from tests.shell.delivery.rig import LATER, Answer, Rig, damage, posted, put, running
 from tests.support.fake_broker import open_broker
 
@@ -202,6 +203,27 @@ async def test_a_run_that_breaks_is_answered_and_tried_again(
         rig.desk._performer._posts = sound
         assert "delivered" == (await rig.send("y", meta.binding, "t"))["outcome"]
         assert "delivered" == (await rig.send("x", meta.binding, "t"))["outcome"]
+        assert "broke off" in caplog.text
+
+
+async def test_what_runs_beside_is_begun_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever is told how things are may break: deliveries and the worker go on."""
+    async with open_broker() as broker, running(broker, tmp_path) as rig:
+        told: list[DeliveryBlock] = []
+
+        def break_once(block: DeliveryBlock) -> None:
+            told.append(block)
+            if len(told) == 1:
+                raise RuntimeError("a mistake")
+
+        rig.desk._on_status = break_once
+        meta = await rig.bind()
+        assert "delivered" == (await rig.send("x", meta.binding, "t"))["outcome"]
+        await rig.until(lambda: told)
+        assert "delivered" == (await rig.send("y", meta.binding, "t"))["outcome"]
+        await rig.until(lambda: len(told) > 1)
         assert "broke off" in caplog.text
 
 

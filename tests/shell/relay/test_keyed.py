@@ -176,6 +176,10 @@ def test_the_delivery_root_is_sealed(tmp_path: Path) -> None:
     (tmp_path / "w.r").mkdir()
     (tmp_path / "w.r" / "a").write_bytes(b"a")
     assert "content" in repr(exports.read("w.r", bytes(tmp_path / "w.r" / "a")))
+    linked = tmp_path.with_name(f"{tmp_path.name}-linked")
+    linked.symlink_to(tmp_path)
+    found = Exports(str(linked)).read("w.r", bytes(tmp_path / "w.r" / "a"))
+    assert "missing" in repr(found)
     assert "outside" in repr(Exports("").read("w.r", bytes(tmp_path / "w.r" / "a")))
 
 
