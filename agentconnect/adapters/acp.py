@@ -23,6 +23,7 @@ from agentconnect.adapters.acp_session import AcpSession, SessionSettings, Share
 from agentconnect.adapters.childenv import child_environment
 from agentconnect.core.acp.endpoint import Endpoint, remote_cwd
 from agentconnect.core.acp.jsonrpc import detail_of
+from agentconnect.core.acp.restarts import FIRST_S
 from agentconnect.core.delivery.ports import DeliveryService, Destinations
 from agentconnect.core.errors import (
     AgentConnectError,
@@ -61,6 +62,8 @@ class AcpSettings(msgspec.Struct, frozen=True, kw_only=True):
     attachment_max_bytes: int = 10 * 1024 * 1024
     start_limit_s: float = 120.0
     """``npx`` may have to download the agent first (worker.md §8.3)."""
+    listener_pause_s: float = FIRST_S
+    """Before the listener is started again for the first time."""
     umask: int = -1
     """What the agent's own files are made with: the umask of whoever started us, not ours."""
     secret_env: tuple[str, ...] = ()
@@ -145,8 +148,13 @@ class AcpAdapter:
         if service is None or not self.shares_files:
             task_status.started()
             return
-        limit_s = self._settings.start_limit_s
-        standing = AcpListener(self._pool, self._later, service, start_limit_s=limit_s)
+        standing = AcpListener(
+            self._pool,
+            self._later,
+            service,
+            start_limit_s=self._settings.start_limit_s,
+            first_pause_s=self._settings.listener_pause_s,
+        )
         await standing.run(task_status=task_status)
 
     @property

@@ -17,6 +17,14 @@ after the load response), ``load_error`` [code, message], ``load_empty``, ``new_
 file: asks for a write while loading, and notes the outcome there), ``new_result`` (as
 it stands), ``stops_reading`` (a file it makes when the first
 prompt begins to come, and reads no more).
+
+Deliveries: ``delivers`` (``"capabilities"`` or ``"result"``: where it declares them),
+``delivers_unless`` (a file is there), ``late`` (a folder). There each process notes its
+``initialize`` as ``init-<pid>.json``. One whose client takes deliveries sends the lines of each
+file ``send-*`` that appears there, each a message without its envelope (``id`` included, if it
+wants an answer), and appends what comes back to ``answers``; a file ``end-stderr`` makes it say its
+content on stderr and close its output. ``mute_listener`` (it never answers the ``initialize`` of
+such a client).
 """
 
 import base64
@@ -28,6 +36,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Callable
@@ -65,6 +74,11 @@ class Agent:
         self.call_id: int | str = 0
         self.after_ask = b""
         self.quiet = False
+        self.takes_late = False
+        self.writing = threading.Lock()
+        self.sent_late: set[str] = set()
+        self.meta: Json | None = None
+        self.opened_meta: Json | None = None
 
     # --- the wire
 
@@ -72,8 +86,9 @@ class Agent:
         self.write_line(json.dumps(message).encode())
 
     def write_line(self, line: bytes) -> None:
-        sys.stdout.buffer.write(line + b"\n")
-        sys.stdout.buffer.flush()
+        with self.writing:
+            sys.stdout.buffer.write(line + b"\n")
+            sys.stdout.buffer.flush()
 
     def update(self, update: Json, session: str | None = None) -> None:
         params = {"sessionId": session or self.session, "update": update}
@@ -190,7 +205,9 @@ class Agent:
 
     def serve(self) -> None:
         while True:
-            message = self.read() or {}
+            message = self.read(0.02 if self.takes_late else None) or {}
+            if self.takes_late:
+                self.send_late(message)
             method = message.get("method")
             if method is None or "id" not in message:
                 continue
@@ -232,7 +249,41 @@ class Agent:
             lines.append({"jsonrpc": "2.0", "method": "session/update", "params": params})
         self.write_line(b"\n".join(json.dumps(line).encode() for line in lines))
 
+    def send_late(self, message: Json) -> None:
+        """What a test has put into the folder, all at once; and what came back."""
+        folder = Path(OPTIONS["late"])
+        if "method" not in message and "id" in message:
+            with (folder / "answers").open("a") as file:
+                file.write(json.dumps(message) + "\n")
+        for path in sorted(folder.glob("send-*")):
+            if path.name not in self.sent_late:
+                self.sent_late.add(path.name)
+                late = [{"jsonrpc": "2.0"} | json.loads(x) for x in path.read_text().splitlines()]
+                threading.Thread(  # its answers are read meanwhile
+                    target=self.write_line, args=("\n".join(map(json.dumps, late)).encode(),)
+                ).start()
+        end = folder / "end-stderr"
+        if end.exists():
+            sys.stderr.write(end.read_text())
+            end.unlink()
+            sys.stderr.flush()
+            os.close(1)
+            time.sleep(60)
+
+    def note_late(self, params: Json) -> None:
+        if "late" not in OPTIONS:
+            return
+        folder = Path(OPTIONS["late"])
+        new = folder / f"new-{os.getpid()}"
+        new.write_text(json.dumps(params))
+        new.replace(folder / f"init-{os.getpid()}.json")
+        meta = (params.get("clientCapabilities") or {}).get("_meta") or {}
+        self.takes_late = meta.get("ag2/deliver") is True
+        while self.takes_late and OPTIONS.get("mute_listener"):
+            time.sleep(60)
+
     def initialize(self, params: Json) -> Json:
+        self.note_late(params)
         sys.stderr.write("\x1b[33mwarning\x1b[0m\n" * (OPTIONS.get("init_stderr", 0) // 20))
         sys.stderr.flush()
         time.sleep(OPTIONS.get("init_delay", 0))
@@ -245,8 +296,13 @@ class Agent:
         offered = [name for name in ("resume", "close") if OPTIONS.get(name)]
         if offered:
             capabilities["sessionCapabilities"] = {name: {} for name in offered}
+        declared = {"_meta": {"ag2/deliver": True}}
+        mute = Path(OPTIONS.get("delivers_unless", "/nowhere")).exists()
+        where = None if mute else OPTIONS.get("delivers")
+        capabilities |= declared if where == "capabilities" else {}
         return {
-            "result": {
+            "result": (declared if where == "result" else {})
+            | {
                 "protocolVersion": OPTIONS.get("version", 1),
                 "agentCapabilities": capabilities,
                 "agentInfo": {"name": "fake", "title": "Fake Agent", "version": "1.2"},
@@ -275,6 +331,7 @@ class Agent:
     def new(self, params: Json) -> Json:
         assert Path(params["cwd"]).is_absolute()
         assert params["mcpServers"] == []
+        self.opened_meta = params.get("_meta")
         time.sleep(OPTIONS.get("new_delay", 0))
         if error := OPTIONS.get("new_error"):
             return {"error": {"code": error[0], "message": error[1]}}
@@ -302,6 +359,7 @@ class Agent:
     def load(self, params: Json) -> Json:
         if error := OPTIONS.get("load_error"):
             return {"error": {"code": error[0], "message": error[1], "data": {"details": "gone"}}}
+        self.opened_meta = params.get("_meta")
         history = self.sessions().get(params["sessionId"])
         if history is None:
             return {"error": {"code": -32002, "message": "Resource not found"}}
@@ -330,6 +388,7 @@ class Agent:
     def resume(self, params: Json) -> Json:
         if OPTIONS.get("resume") == "broken":
             return {"error": {"code": -32601, "message": "Method not found"}}
+        self.opened_meta = params.get("_meta")
         if params["sessionId"] not in self.sessions():
             return {"error": {"code": -32002, "message": "Resource not found"}}
         self.session = params["sessionId"]
@@ -355,6 +414,7 @@ class Agent:
         self.number += 1
         text = params["prompt"][0]["text"]
         self.blocks = params["prompt"]
+        self.meta = params.get("_meta")
         lines = [line for line in text.splitlines() if line.startswith("#")]
         self.remember({"user": text, "said": "…"})
         try:
@@ -517,6 +577,16 @@ class Agent:
         answer = self.ask("session/request_permission", json.loads(params))
         self.say(f"[{answer.get('error', {}).get('code', 'success')}]")
 
+    def call(self, rest: str) -> None:
+        """Any request; says its whole answer, its error or its result."""
+        method, _, params = rest.partition(" ")
+        answer = self.ask(method, json.loads(params))
+        self.say(json.dumps(answer.get("error", answer.get("result"))))
+
+    def show_meta(self, _: str) -> None:
+        """What came in ``_meta`` when the session was opened, and with this prompt."""
+        self.say(json.dumps([self.opened_meta, self.meta]))
+
     def unknown(self, method: str) -> None:
         answer = self.ask(method, {"sessionId": self.session, "path": "/etc/passwd"})
         self.say(f"[{answer.get('error', {}).get('code', 'success')}]")
@@ -632,6 +702,8 @@ DIRECTIVES: dict[str, Callable[[Agent, str], Json | None]] = {
     "change-mode": Agent.change_mode,
     "flood": Agent.flood,
     "unknown": Agent.unknown,
+    "call": Agent.call,
+    "meta": Agent.show_meta,
     "hang": Agent.hang,
     "deaf": Agent.deaf,
     "crash": Agent.crash,

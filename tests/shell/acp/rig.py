@@ -75,6 +75,7 @@ class Rig:
         self.state = folder / "state"
         self.state.mkdir(exist_ok=True)
         options = {"state": str(folder / "agent-sessions.json")} | options
+        service = settings.pop("service", None)
         self.environment = dict(os.environ) | settings.pop("environment", {})
         self.now: Callable[[], float] = time.time
         self.store = SessionStore(self.state / "sessions.json")
@@ -95,6 +96,8 @@ class Rig:
             inline_dir=self.state / "inline",
             problem=self.problems.append,
         )
+        if service is not None:
+            self.adapter.deliver_by(service, service)
 
     def context(
         self, text: str, key: SessionKey = ROOM, attachments: tuple[Attachment, ...] = ()
