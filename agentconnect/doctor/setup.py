@@ -3,6 +3,7 @@
 What they find is what all other checks start from. Blocking.
 """
 
+import os
 import sys
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
@@ -14,8 +15,9 @@ from agentconnect.acp import PRESETS
 from agentconnect.checks import bearer, refusals
 from agentconnect.config import envfile, settings, workdir
 from agentconnect.config.envfile import About, ConfigFile
+from agentconnect.config.kinds import Kind
 from agentconnect.config.settings import NEEDS_CREDENTIAL, LoadedSettings
-from agentconnect.config.table import NAMES, RETIRED
+from agentconnect.config.table import NAMES, RETIRED, TABLE
 from agentconnect.core.doctor import Finding, failure, ok, warning
 from agentconnect.core.errors import SettingsError
 from agentconnect.core.relay.credential import Credential, parse_token, redact_url
@@ -114,11 +116,39 @@ def _settings(loaded: LoadedSettings) -> list[Finding]:
         wording.unknown_preset(loaded.settings.acp_agent, tuple(PRESETS)),
     }
     findings = [warning("settings", text, mend) for text in loaded.warnings]
+    findings += _relative(loaded)
     wrong = [text for text in refusals(loaded) if text not in elsewhere]
     findings += [failure("settings", text, mend) for text in wrong]
     if not findings:
         findings.append(ok("settings", "all settings can be understood"))
     return findings
+
+
+def _relative(loaded: LoadedSettings) -> list[Finding]:
+    """Paths in the config file that a service and a shell would read differently."""
+    names = [
+        setting.name
+        for setting in TABLE
+        if setting.name in loaded.from_file
+        and setting.kind in (Kind.PATH, Kind.PATHS)
+        and any(_is_relative(part) for part in _paths(setting.kind, loaded, setting.name))
+    ]
+    if not names:
+        return []
+    text = (
+        f"{', '.join(names)} in {loaded.config_file} begins with neither / nor ~: what it means "
+        "depends on the folder in which the worker is started"
+    )
+    return [warning("settings.relative", text, "write the whole path")]
+
+
+def _paths(kind: Kind, loaded: LoadedSettings, name: str) -> list[str]:
+    text = loaded.environment.get(name, "")
+    return text.split(os.pathsep) if kind is Kind.PATHS else [text]
+
+
+def _is_relative(text: str) -> bool:
+    return bool(text.strip()) and not text.strip().startswith(("/", "~"))
 
 
 def _token(loaded: LoadedSettings) -> tuple[Credential | None, list[Finding]]:

@@ -134,7 +134,7 @@ def _stores(loaded: LoadedSettings, where: Layout, holder: Holder) -> list[Findi
             "access",
             where.access,
             _access_problem,
-            "correct it: nobody is more than a guest here where it cannot be read",
+            "correct it; until then everybody is a guest here",
         ),
         (
             "children",
