@@ -175,14 +175,18 @@ def test_how_long_to_sleep() -> None:
     assert 0 == sleep_s(at(5), task())
 
 
-CRONS = st.sampled_from(["0 9 * * *", "*/20 * * * *", "30 2 * * *", "*/15 1-3 * * *", "0 0 * * 1"])
+CRONS = ["0 9 * * *", "*/20 * * * *", "30 2 * * *", "*/15 1-3 * * *", "0 0 * * 1"]
 MOVES = st.lists(
     st.tuples(st.integers(-2 * HOUR_MS, 6 * HOUR_MS) | st.integers(0, 90_000), st.booleans()),
     max_size=25,
 )
 
 
-@given(CRONS, MOVES, st.sampled_from([at(28, 20, month=3), at(24, 20, month=10), at(5)]))
+@given(
+    st.sampled_from(CRONS),
+    MOVES,
+    st.sampled_from([at(28, 20, month=3), at(24, 20, month=10), at(5)]),
+)
 def test_whatever_the_clock_does_fires_only_rise(
     cron: str, moves: list[tuple[int, bool]], start: int
 ) -> None:
@@ -205,16 +209,18 @@ def test_whatever_the_clock_does_fires_only_rise(
         assert not found.missed
 
 
-@given(CRONS, st.sampled_from([at(28, 20, month=3), at(24, 20, month=10)]), st.integers(1, 3))
-def test_an_ordinary_night_misses_no_slot(cron: str, start: int, scale: int) -> None:
-    """Looked at each minute or more often, every slot fires in time, over both changes."""
+@pytest.mark.parametrize("start", [at(28, 20, month=3), at(24, 20, month=10)])
+@pytest.mark.parametrize("cron", CRONS)
+def test_an_ordinary_night_misses_no_slot(cron: str, start: int) -> None:
+    """Looked at each minute, every slot fires in time, over both changes of the clocks."""
     one, fired = task(cron=cron, created_at=start), list[int]()
-    for now in range(start, start + 12 * HOUR_MS, MINUTE_MS // scale):
+    end = start + 12 * HOUR_MS
+    for now in range(start, end + 1, MINUTE_MS):
         found = plan([one], now=now, zone=BERLIN)
         fired += [fire.fired_at for fire in found.fires if fire.kind is RunKind.SCHEDULED]
         one = found.tasks[0]
     expected, slot = list[int](), Cron(cron, BERLIN).after(start)
-    while slot is not None and slot <= start + 12 * HOUR_MS - MINUTE_MS:
+    while slot is not None and slot <= end:
         expected.append(slot)
         slot = Cron(cron, BERLIN).after(slot)
-    assert expected == [each for each in fired if each <= start + 12 * HOUR_MS - MINUTE_MS]
+    assert expected == fired
