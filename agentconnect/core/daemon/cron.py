@@ -2,7 +2,7 @@
 
 Times are whole milliseconds since the epoch. A slot is a local time. One that the clocks skip is
 moved to the first moment after the gap; one that they show twice counts the first time. Where the
-hour field is ``*`` no hour is meant, so real minutes count instead and neither happens (ADR 19).
+hour field is ``*`` no hour is meant, so real minutes count instead and neither happens (ADR 21).
 """
 
 from collections.abc import Iterator

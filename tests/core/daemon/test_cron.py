@@ -1,4 +1,4 @@
-"""When a cron expression fires: gaps, folds, both directions (§7.3, ADR 19)."""
+"""When a cron expression fires: gaps, folds, both directions (§7.3, ADR 21)."""
 
 import itertools
 from datetime import datetime, tzinfo
