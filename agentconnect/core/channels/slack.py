@@ -112,9 +112,8 @@ def judge(reply: Reply) -> Verdict:
     if reply.status == 200 and fields.get("ok") is True:
         return DELIVERED
     word = fields.get("error")
-    return refused(
-        reply, "permanent" if reply.status == 200 and word in _PERMANENT else "transient", word
-    )
+    for_good = reply.status == 200 and isinstance(word, str) and word in _PERMANENT
+    return refused(reply, "permanent" if for_good else "transient", word)
 
 
 def opened(reply: Reply) -> str:

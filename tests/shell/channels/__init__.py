@@ -1,0 +1,1 @@
+"""Channels at their seams."""
