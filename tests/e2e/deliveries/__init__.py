@@ -1,0 +1,1 @@
+"""Results after the turn: worker, relay and agent as real processes."""
