@@ -13,10 +13,11 @@ MAX_TEXT_UNITS = 100_000
 MAX_NAME_UNITS = 2048
 """Of a channel's name, a target's id and a delivery id."""
 
-_WHITE = (
+WHITE = (
     "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000\ufeff"
 )
+"""What JavaScript's ``trim`` removes; Python's ``strip`` differs in both directions."""
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -52,9 +53,9 @@ PUBLIC_TEXT = {
 
 def units(text: str) -> int:
     """The length of ``text`` in UTF-16 code units."""
-    return len(text) if text.isascii() else len(text) + sum(c > "\uffff" for c in text)
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def blank(text: str) -> bool:
-    """Every character is one that JavaScript's ``trim`` removes; Python's own rule differs."""
-    return not text.strip(_WHITE)
+    """Whether every character is white; the empty text is blank."""
+    return not text.strip(WHITE)

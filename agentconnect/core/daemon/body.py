@@ -50,13 +50,13 @@ def read_body(data: bytes) -> dict[str, Any] | Refusal:
     return BAD_JSON if _is_deep(data, value) else value
 
 
-def _is_deep(data: bytes, value: object) -> bool:
+def _is_deep(data: bytes, value: dict[str, Any]) -> bool:
     if data.count(b"{") + data.count(b"[") <= MAX_DEPTH:
         return False
-    level = [value]
+    level: list[dict[str, Any] | list[Any]] = [value]
     for _ in range(MAX_DEPTH):
-        lists = (item.values() if isinstance(item, dict) else item for item in level)
-        level = [item for each in lists for item in each if isinstance(item, (dict, list))]
+        inside = (item.values() if isinstance(item, dict) else item for item in level)
+        level = [item for each in inside for item in each if isinstance(item, (dict, list))]
     return bool(level)
 
 

@@ -4,13 +4,8 @@ One :class:`Capture` is a value of one turn that carries delivery; a turn withou
 no more than two blocks of bounded length. What an agent's updates mean here is ``acp_capture``.
 """
 
-from agentconnect.core.daemon.text import (
-    MAX_TEXT_UNITS,
-    cut,
-    first_units,
-    units,
-    whole_characters,
-)
+from agentconnect.core.daemon.text import cut, first_units, whole_characters
+from agentconnect.core.destination import MAX_TEXT_UNITS, units
 
 MAX_BLOCK_UNITS = MAX_TEXT_UNITS + 1
 """One more than may be sent, so that what was dropped still shows as a cut."""

@@ -5,9 +5,10 @@ from typing import Any
 import msgspec
 
 from agentconnect.core.daemon.body import repeats
-from agentconnect.core.daemon.refusals import DELIVERY_INVALID, Refusal, field_refusal
+from agentconnect.core.daemon.refusals import Refusal, field_refusal
 from agentconnect.core.daemon.target import Target, read_delivery
-from agentconnect.core.daemon.text import cut, is_blank, whole_characters
+from agentconnect.core.daemon.text import cut, whole_characters
+from agentconnect.core.destination import Code, blank
 
 OUR_META = "ag2/"
 """Members of ``_meta`` that are ours to set; a client's never reach an agent."""
@@ -15,10 +16,11 @@ OUR_META = "ag2/"
 _NOTIFY_KEYS = {"text", "delivery"}
 
 BAD_DELIVERY = field_refusal(
-    DELIVERY_INVALID, "`delivery` needs exactly `kind` and `target` (`channelName`, `type`, `id`)."
+    Code.INVALID.value,
+    "`delivery` needs exactly `kind` and `target`, it `channelName`, `type`, `id`.",
 )
-BAD_TEXT = field_refusal(DELIVERY_INVALID, "`text` must be a text that is not blank.")
-BAD_NOTIFY = field_refusal(DELIVERY_INVALID, "The body takes exactly `text` and `delivery`.")
+BAD_TEXT = field_refusal(Code.INVALID.value, "`text` must be a text that is not blank.")
+BAD_NOTIFY = field_refusal(Code.INVALID.value, "The body takes exactly `text` and `delivery`.")
 BAD_PROMPT = field_refusal(
     "invalid_prompt", "`prompt` must be a list of content blocks with at least one."
 )
@@ -50,7 +52,7 @@ def read_notify(body: dict[str, Any]) -> Notify | Refusal:
     if not body.keys() <= _NOTIFY_KEYS or repeats(body):
         return BAD_NOTIFY
     text = body.get("text")
-    if not isinstance(text, str) or is_blank(text):
+    if not isinstance(text, str) or blank(text):
         return BAD_TEXT
     target = read_delivery(body.get("delivery"))
     if target is None:

@@ -11,10 +11,11 @@ from typing import Any
 import msgspec
 
 from agentconnect.core.daemon.authorizations import Authorizations
-from agentconnect.core.daemon.refusals import DELIVERY_CODES, DELIVERY_INVALID, delivery_code
+from agentconnect.core.daemon.refusals import delivery_code
 from agentconnect.core.daemon.reverse import Submission, correlation
 from agentconnect.core.daemon.target import Target
-from agentconnect.core.daemon.text import cut, is_blank
+from agentconnect.core.daemon.text import cut
+from agentconnect.core.destination import PUBLIC_TEXT, Code, blank
 
 
 class Status(StrEnum):
@@ -48,11 +49,11 @@ class WorkerRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What one submission came to; ``code`` is "" unless it failed."""
+    """What one submission came to; ``code`` is None unless it failed."""
 
     submission: Submission
     status: Status
-    code: str = ""
+    code: Code | None = None
 
     def event_data(self) -> dict[str, Any]:
         """``data`` of the ``channel_delivery_result`` event, with exactly the members of §12."""
@@ -64,7 +65,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
             "status": self.status.value,
         }
         if self.code:
-            data |= {"code": self.code, "error": DELIVERY_CODES[self.code][1]}
+            data |= {"code": self.code.value, "error": PUBLIC_TEXT[self.code]}
         return data | correlation(of)
 
     def log_line(self, duration_ms: int) -> str:
@@ -75,7 +76,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
             delivery_id=of.delivery_id,
             source=of.source.value,
             channel_name=of.target.channel_name,
-            code=self.code,
+            code=self.code or "",
             duration_ms=duration_ms,
         )
 
@@ -112,8 +113,8 @@ def decide(
 ) -> Result | WorkerRequest:
     """Steps 1 and 2: refused, skipped, or the attempt to make. The authorization is gone then."""
     if not authorizations.consume(workspace, submission):
-        return Result(submission=submission, status=Status.FAILED, code=DELIVERY_INVALID)
-    if is_blank(submission.text):
+        return Result(submission=submission, status=Status.FAILED, code=Code.INVALID)
+    if blank(submission.text):
         return Result(submission=submission, status=Status.SKIPPED)
     return worker_request(submission.delivery_id, submission.target, submission.text)
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from agentconnect.core.destination import PUBLIC_TEXT, Code
+
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     """One refused request. ``code`` is "" for the answers given before a route is looked up.
@@ -30,34 +32,29 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.encode(value | dict(self.also))
 
 
-DELIVERY_INVALID = "channel_delivery_invalid"
-WORKER_UNAVAILABLE = "channel_worker_unavailable"
-QUEUE_FULL = "channel_delivery_queue_full"
-TIMEOUT = "channel_delivery_timeout"
-REJECTED = "channel_delivery_rejected"
-FAILED = "channel_delivery_failed"
-
-DELIVERY_CODES: Mapping[str, tuple[int, str]] = {
-    DELIVERY_INVALID: (400, "Channel delivery is invalid."),
-    WORKER_UNAVAILABLE: (503, "No running channel worker owns this delivery."),
-    QUEUE_FULL: (503, "Too many channel deliveries are in flight."),
-    TIMEOUT: (504, "Channel delivery timed out; its outcome is unknown."),
-    REJECTED: (502, "The channel refused this delivery."),
-    FAILED: (502, "Channel delivery failed."),
+DELIVERY_STATUS: Mapping[Code, int] = {
+    Code.INVALID: 400,
+    Code.UNAVAILABLE: 503,
+    Code.QUEUE_FULL: 503,
+    Code.TIMEOUT: 504,
+    Code.REJECTED: 502,
+    Code.FAILED: 502,
 }
-"""The closed set of §11: code → Notify's HTTP status and the public text."""
+"""Notify's HTTP status of each code (§11)."""
 
 
-def delivery_code(code: object) -> str:
+def delivery_code(code: object) -> Code:
     """``code`` if it is one of the six, else ``channel_delivery_failed``."""
-    return code if isinstance(code, str) and code in DELIVERY_CODES else FAILED
+    try:
+        return Code(code)  # type: ignore[arg-type] # whatever it is
+    except ValueError:
+        return Code.FAILED
 
 
 def delivery_refusal(code: object) -> Refusal:
     """Notify's answer to a delivery that did not succeed."""
     known = delivery_code(code)
-    status, error = DELIVERY_CODES[known]
-    return Refusal(status=status, error=error, code=known)
+    return Refusal(status=DELIVERY_STATUS[known], error=PUBLIC_TEXT[known], code=known.value)
 
 
 def field_refusal(code: str, error: str) -> Refusal:

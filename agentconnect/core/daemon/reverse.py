@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from agentconnect.core.daemon.target import Target, is_name, read_target
-from agentconnect.core.daemon.text import MAX_TEXT_UNITS, units
+from agentconnect.core.destination import MAX_TEXT_UNITS, units
 
 REVERSE_METHOD_NOT_FOUND = -32601
 """What an agent gets that sends such a request itself."""

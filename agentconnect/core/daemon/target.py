@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from agentconnect.core.daemon.body import repeats
-from agentconnect.core.daemon.text import MAX_NAME_UNITS, is_blank, units
+from agentconnect.core.destination import MAX_NAME_UNITS, blank, units
 
 _DELIVERY_KEYS = {"kind", "target"}
 _TARGET_KEYS = {"channelName", "type", "id"}
@@ -62,4 +62,4 @@ def read_target(value: object) -> Target | None:
 
 def is_name(value: object) -> bool:
     """A string that is not blank and no longer than a name may be."""
-    return isinstance(value, str) and not is_blank(value) and units(value) <= MAX_NAME_UNITS
+    return isinstance(value, str) and not blank(value) and units(value) <= MAX_NAME_UNITS

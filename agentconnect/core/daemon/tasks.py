@@ -16,7 +16,8 @@ from agentconnect.core.daemon.cron import MAX_CRON_UNITS, Cron, Zone, check_cron
 from agentconnect.core.daemon.fields import read_optional_delivery
 from agentconnect.core.daemon.refusals import EMPTY_PATCH, Refusal, field_refusal
 from agentconnect.core.daemon.target import Target, read_delivery
-from agentconnect.core.daemon.text import MAX_TEXT_UNITS, is_blank, trimmed, units
+from agentconnect.core.daemon.text import trimmed
+from agentconnect.core.destination import MAX_TEXT_UNITS, blank, units
 
 MAX_TASKS = 50
 MAX_RUNS = 20
@@ -289,7 +290,7 @@ def _entry(task: Task) -> _Entry:
 
 def _task(entry: _Entry) -> Task:
     """One stored task. Raises: ValueError."""
-    if not entry.id or not entry.session_id or is_blank(entry.prompt):
+    if not entry.id or not entry.session_id or blank(entry.prompt):
         raise ValueError("a task lacks its id, session or prompt")
     times = (entry.created_at, entry.last_fired_at or 0, entry.since, *(r.at for r in entry.runs))
     if min(times) < 0:

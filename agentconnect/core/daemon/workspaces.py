@@ -12,11 +12,11 @@ from agentconnect.core.daemon.prompts import MAX_PENDING
 from agentconnect.core.daemon.refusals import (
     RUNTIME_UNAVAILABLE,
     UNTRUSTED,
-    WORKER_UNAVAILABLE,
     Refusal,
     delivery_refusal,
     workspace_mismatch,
 )
+from agentconnect.core.destination import Code
 
 PRIMARY_ID = "main"
 CAPABILITY = "channel_delivery"
@@ -101,7 +101,7 @@ def check_life(life: Life, *, notify: bool) -> Refusal | None:
     """503 unless it runs: of the worker for Notify, of the runtime for prompts and tasks."""
     if life is Life.RUNNING:
         return None
-    return delivery_refusal(WORKER_UNAVAILABLE) if notify else RUNTIME_UNAVAILABLE
+    return delivery_refusal(Code.UNAVAILABLE) if notify else RUNTIME_UNAVAILABLE
 
 
 def capabilities(registry: Registry) -> dict[str, Any]:

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentconnect.core.daemon.capture import END_TURN, MAX_BLOCK_UNITS, Capture
-from agentconnect.core.daemon.text import CUT_MARKER, MAX_TEXT_UNITS, units
+from agentconnect.core.daemon.text import CUT_MARKER
+from agentconnect.core.destination import MAX_TEXT_UNITS, units
 
 Event = tuple[str, str]
 
@@ -110,20 +111,32 @@ def test_a_pair_at_the_edge_is_not_taken_for_the_end() -> None:
     assert final.endswith("a" + CUT_MARKER)
 
 
-def test_memory_is_bounded() -> None:
-    """100 MB of answer, narration and retries leave about two blocks."""
-    chunk = "x" * 10_000
+@pytest.mark.parametrize("tool", [False, True])
+def test_memory_is_bounded(tool: bool) -> None:
+    """Of 20 MB of answer, narration and retries about two blocks stay."""
+    capture = Capture()
+    capture.text("x" * MAX_BLOCK_UNITS)
     tracemalloc.start()
     try:
-        capture = Capture()
-        for number in range(10_000):
-            capture.text(chunk)
-            if number % 3_000 == 2_999:
-                capture.begin()
-        _, peak = tracemalloc.get_traced_memory()
+        for number in range(2_000):
+            capture.text(f"{number:05}" * 2_000)
+            if number % 500 == 499:
+                capture.close()
+            if tool:
+                capture.tool()
+        kept, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak < 8 * MAX_BLOCK_UNITS
+    assert kept < 3 * MAX_BLOCK_UNITS
+
+
+def test_a_retry_makes_room_again() -> None:
+    """What was dropped with the superseded text is not missing in the new one."""
+    capture = Capture()
+    capture.text("x" * 2 * MAX_TEXT_UNITS)
+    capture.retry()
+    capture.text("answer")
+    assert "answer" == capture.end(END_TURN)
 
 
 def test_half_a_pair_in_the_stream_is_replaced() -> None:

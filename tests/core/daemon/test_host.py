@@ -16,8 +16,9 @@ from agentconnect.core.daemon.host import (
     decide,
     log_line,
 )
-from agentconnect.core.daemon.refusals import DELIVERY_CODES, delivery_refusal
+from agentconnect.core.daemon.refusals import delivery_refusal
 from agentconnect.core.daemon.reverse import Submission, read_submission
+from agentconnect.core.destination import PUBLIC_TEXT, Code
 from tests.core.daemon.requests import MAIN, ROOM, answer, fired
 
 
@@ -50,11 +51,11 @@ def test_consumed_before_it_is_skipped() -> None:
     again = decide(store, MAIN, answer())
     assert isinstance(first, Result)
     assert isinstance(again, Result)
-    assert (Status.SKIPPED, "") == (first.status, first.code)
+    assert (Status.SKIPPED, None) == (first.status, first.code)
     assert (Status.FAILED, "channel_delivery_invalid") == (again.status, again.code)
 
 
-@pytest.mark.parametrize("code", [*DELIVERY_CODES, None, "", "surprise", "delivered"])
+@pytest.mark.parametrize("code", [*Code, None, "", "surprise", "delivered"])
 def test_an_event_has_its_members_and_no_other(code: str | None) -> None:
     """``code`` and ``error`` only where it failed; the set of codes is closed."""
     data = attempted(answer("planted"), code).event_data()
@@ -66,8 +67,8 @@ def test_an_event_has_its_members_and_no_other(code: str | None) -> None:
         "promptId": "p1",
     }
     if code is not None:
-        known = code if code in DELIVERY_CODES else "channel_delivery_failed"
-        expected |= {"code": known, "error": DELIVERY_CODES[known][1]}
+        known = Code(code) if code in list(Code) else Code.FAILED
+        expected |= {"code": known.value, "error": PUBLIC_TEXT[known]}
     assert expected == data
 
 
@@ -112,7 +113,7 @@ def test_a_channel_name_cannot_forge_a_log_line() -> None:
 
 def test_notify_answers_by_the_table() -> None:
     """An unknown code is a failed delivery; no retry is suggested."""
-    assert [400, 503, 503, 504, 502, 502] == [delivery_refusal(c).status for c in DELIVERY_CODES]
+    assert [400, 503, 503, 504, 502, 502] == [delivery_refusal(c).status for c in Code]
     unknown = delivery_refusal(None)
     assert (502, "channel_delivery_failed", ()) == (unknown.status, unknown.code, unknown.headers)
 

@@ -55,7 +55,7 @@ def test_defaults_and_trimming() -> None:
     assert expected == new(GOOD | {"name": " \ufeff", "unknown": 1})
 
 
-BAD = [
+BAD: list[tuple[str, object, str]] = [
     ("cron", None, "invalid_cron"),
     ("cron", "0 9 * * *" + " " * 300 + "x", "invalid_cron"),
     ("cron", "0 0 30 2 *", "invalid_cron"),

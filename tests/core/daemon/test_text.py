@@ -4,16 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentconnect.core.daemon.text import (
-    CUT_MARKER,
-    MAX_TEXT_UNITS,
-    cut,
-    first_units,
-    is_blank,
-    trimmed,
-    units,
-    whole_characters,
-)
+from agentconnect.core.daemon.text import CUT_MARKER, cut, first_units, trimmed, whole_characters
+from agentconnect.core.destination import MAX_TEXT_UNITS, blank, units
 
 
 def in_units(text: str) -> int:
@@ -29,13 +21,13 @@ def test_units_are_those_of_utf_16(text: str) -> None:
 @pytest.mark.parametrize("text", ["\x1c", "\x1f", "\x85", "\u200b", "\u180e", " . "])
 def test_what_python_calls_white_and_javascript_does_not(text: str) -> None:
     """It is text, and is sent."""
-    assert not is_blank(text)
+    assert not blank(text)
 
 
 def test_white_is_trimmed_at_both_ends_only() -> None:
     """The byte order mark counts as white here."""
     assert "a \n b" == trimmed("\ufeff\u00a0 a \n b\u2029")
-    assert is_blank("\ufeff\u00a0\u3000\t\r\n\v\f")
+    assert blank("\ufeff\u00a0\u3000\t\r\n\v\f")
 
 
 @given(st.text(), st.integers(0, 60))

@@ -30,7 +30,8 @@ from agentconnect.core.daemon.tasks import (
     read_patch,
     view,
 )
-from agentconnect.core.daemon.text import CUT_MARKER, cut, is_blank, units
+from agentconnect.core.daemon.text import CUT_MARKER, cut
+from agentconnect.core.destination import blank, units
 from tests.support.cases import channel_adapters
 from tests.support.cases.case import Case, CaseError, Given, Record
 
@@ -38,7 +39,7 @@ Runner = Callable[[Given], object]
 
 
 def _blank(line: Given) -> object:
-    return {"blank": is_blank(line["text"])}
+    return {"blank": blank(line["text"])}
 
 
 def _cut(line: Given) -> object:
@@ -62,14 +63,14 @@ def _capture(line: Given) -> object:
     if not line.get("delivery", True):
         return {"result": "nothing"}  # a turn without delivery has no capture at all
     model, acp = Capture(), AcpCapture()
-    events = {
+    events: dict[str, Callable[..., None]] = {
         "begin": model.begin,
         "text": model.text,
         "tool": model.tool,
         "retry": model.retry,
         "fallback": model.retry,
         "close": model.close,
-    }
+    }  # `thought` and `resume` are no events of the machine
     if line["level"] == "acp":
         for update in line["events"]:
             acp.see(update)
@@ -81,7 +82,7 @@ def _capture(line: Given) -> object:
         text = model.end(line["end"])
     if text is None:
         return {"result": "nothing"}
-    return {"result": "skipped"} if is_blank(text) else {"result": "deliver", "text": text}
+    return {"result": "skipped"} if blank(text) else {"result": "deliver", "text": text}
 
 
 def _store(line: Given) -> object:
@@ -143,10 +144,10 @@ def _host(line: Given) -> object:
                 attempts, code = _ATTEMPTS.get(state, (0, "channel_worker_unavailable"))
                 step = attempted(submission, code)
             data = step.event_data()
-            assert (step.status.value, step.code) == (data["status"], data.get("code", ""))
+            assert (step.status.value, step.code) == (data["status"], data.get("code"))
             results.append(
                 {"status": step.status.value, "attempts": attempts}
-                | ({"code": step.code} if step.code else {})
+                | ({"code": step.code.value} if step.code else {})
             )
     return results
 
