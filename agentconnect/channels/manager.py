@@ -81,6 +81,7 @@ class ChannelWorkers:
         waiter = Waiter()
         key = worker.admit(waiter)
         self._attempts.start_soon(self._attempt, worker, key, waiter, request, source, began)
+        await waiter.noted.wait()
         return await waiter.ended()
 
     async def stop(self) -> None:
@@ -125,6 +126,7 @@ class ChannelWorkers:
             worker.forget(key)
             ended = waiter.end(Attempt(code=Code.UNAVAILABLE))  # else: cancelled, nobody knows
             self._note(worker, request, source, ended, began)
+            waiter.noted.set()
 
     def _note(
         self,

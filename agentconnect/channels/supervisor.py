@@ -59,6 +59,8 @@ class Waiter:
     """One attempt under way."""
 
     def __init__(self) -> None:
+        self.noted = trio.Event()
+        """It was counted and logged: who asked is told."""
         self._over = trio.Event()
         self._result: Attempt | None = None
 

@@ -1,0 +1,94 @@
+"""``agent-connect channels check`` as a person runs it."""
+
+import json
+import os
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from tests.shell.channels.doubles import Provider, Telegram
+
+
+async def checked(**env: str) -> tuple[int, str, str]:
+    """The exit code and what it said."""
+    run = partial(
+        subprocess.run,
+        [sys.executable, "-m", "agentconnect", "channels", "check"],
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    done = await trio.to_thread.run_sync(run)
+    return done.returncode, done.stdout, done.stderr
+
+
+def written(folder: Path, **channels: Any) -> str:
+    path = folder / "channels.json"
+    path.write_text(json.dumps({"v": 1, "channels": channels}))
+    path.chmod(0o600)
+    return str(path)
+
+
+async def test_each_channel_is_one_line_and_nothing_is_sent(tmp_path: Path) -> None:
+    """A good one, one whose token is refused, one with a mistake: exit 1."""
+    double = Telegram("1:tok", 7)
+    async with Provider(double).running() as provider:
+        entry = {"type": "telegram", "base_url": provider.url}
+        path = written(
+            tmp_path,
+            good=entry | {"token_env": "GOOD"},
+            bad=entry | {"token_env": "BAD"},
+            odd={"type": "telegram"},
+        )
+        code, out, err = await checked(AGENT_CONNECT_CHANNELS_FILE=path, GOOD="1:tok", BAD="2:bad")
+    assert 1 == code
+    assert [
+        "ok    good (telegram): @ops_bot",
+        "FAIL  bad (telegram): HTTP 401 401",
+    ] == out.splitlines()
+    assert f'{path}: channel "odd" is left out: token_env or token_file is missing' in err
+    assert "2:bad" not in out + err
+    assert [] == double.messages
+    assert {"GET"} == {seen.method for seen in provider.seen}
+
+
+async def test_all_good_is_exit_0_also_from_the_default_place(home: Path) -> None:
+    """The file of the primary workspace; secrets may come from the config file."""
+    double = Telegram("1:tok")
+    folder = home / ".agent-connect" / "workspace" / "workspaces" / "main"
+    folder.mkdir(parents=True)
+    config = home / ".agent-connect" / "config.env"
+    config.write_text("AGENT_CONNECT_LOG=text\n")
+    config.chmod(0o600)
+    async with Provider(double).running() as provider:
+        written(folder, ops={"type": "telegram", "base_url": provider.url, "token_env": "T"})
+        code, out, err = await checked(T="1:tok")
+    assert (0, "ok    ops (telegram): @ops_bot\n", "") == (code, out, err)
+
+
+async def test_without_a_file_it_says_where_one_would_be(home: Path) -> None:
+    """Exit 2 and one sentence."""
+    code, out, err = await checked()
+    assert (2, "") == (code, out)
+    assert err.startswith("agent-connect: no channels are configured: ")
+    assert "workspaces/main/channels.json is not there (docs/channels.md)" in err
+
+
+async def test_a_channel_worker_without_a_daemon_just_ends() -> None:
+    """Started by hand with nothing to read: no traceback."""
+    run = partial(
+        subprocess.run,
+        [sys.executable, "-m", "agentconnect", "channel-worker"],
+        input=b"nonsense\n",
+        capture_output=True,
+        timeout=50,
+        check=False,
+    )
+    done = await trio.to_thread.run_sync(run)
+    assert (0, b"", b"") == (done.returncode, done.stdout, done.stderr)
