@@ -1,8 +1,9 @@
 """The host callback: from a submission to its one result (§9.2, §10, §12, §13).
 
 Consume first, then blank, then the worker: :func:`decide` gives a result at once or the one attempt
-to make; :func:`attempted` names what came of it. The shell carries the attempt out, publishes
-``result.event_data()`` and logs ``result.log_line()``; a failure of either changes nothing.
+to make; :func:`attempted` names what came of it. The shell carries the attempt out and publishes
+``result.event_data()``. Who makes attempts logs them; a result without one is logged by
+``result.log_line()``. A failure to publish or log changes nothing.
 """
 
 from enum import StrEnum

@@ -64,11 +64,21 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
         return value | correlation(self)
 
 
+def of_prompt(prompt_id: str) -> dict[str, Any]:
+    """What ties an event to its prompt (§12)."""
+    return {"promptId": prompt_id}
+
+
+def of_fire(task_id: str, fired_at: int) -> dict[str, Any]:
+    """What ties an event to the fire of a scheduled task (§12)."""
+    return {"taskId": task_id, "firedAt": fired_at}
+
+
 def correlation(submission: Submission) -> dict[str, Any]:
-    """``promptId``, or ``taskId`` and ``firedAt``: the source's own and no other (§12)."""
+    """What ties a result to its turn: the members of its source and no other."""
     if submission.source is Source.PROMPT:
-        return {"promptId": submission.prompt_id}
-    return {"taskId": submission.task_id, "firedAt": submission.fired_at}
+        return of_prompt(submission.prompt_id)
+    return of_fire(submission.task_id, submission.fired_at)
 
 
 def scheduled_id(task_id: str, fired_at: int) -> str:

@@ -18,6 +18,7 @@ from agentconnect.core.daemon.events import (
     turn_complete,
     turn_error,
 )
+from agentconnect.core.daemon.reverse import of_fire, of_prompt
 
 
 def fill(ring: EventRing, count: int) -> None:
@@ -44,16 +45,17 @@ def data(frame: bytes) -> Any:
 def test_a_frame_is_three_lines_and_a_blank() -> None:
     """The envelope repeats id and type; a line break in the data stays escaped."""
     ring = EventRing()
-    told = turn_complete("s", "end_turn", {"promptId": "p"})
+    told = turn_complete("s", "end_turn", of_prompt("p"))
     assert (
         b'id: 1\nevent: turn_complete\ndata: {"id":1,"v":1,"type":"turn_complete","promptId":"p",'
         b'"data":{"sessionId":"s","stopReason":"end_turn","promptId":"p"}}\n\n'
         == ring.add(TURN_COMPLETE, told, "p").frame()
     )
-    of = {"taskId": "t", "firedAt": 5}
+    of = of_fire("t", 5)
     frame = ring.add(TURN_ERROR, turn_error("s", "two\nlines", "agent_error", of)).frame()
     assert 4 == frame.count(b"\n")
-    expected = {"sessionId": "s", "message": "two\nlines", "code": "agent_error", **of}
+    expected = {"sessionId": "s", "message": "two\nlines", "code": "agent_error"}
+    expected |= {"taskId": "t", "firedAt": 5}
     assert {"id": 2, "v": 1, "type": "turn_error", "data": expected} == data(frame)
 
 
