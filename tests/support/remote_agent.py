@@ -35,6 +35,9 @@ class RemoteAgent:
         self.status = 401
         self.cookie = ""
         self.deaf = False
+        self.delivers = False
+        self.late: list[_Connection] = []
+        """Connections whose client takes deliveries."""
         self.deaf_to_close = False
         self.handshakes: list[dict[str, str]] = []
         self.paths: list[str] = []
@@ -111,9 +114,12 @@ class _Connection:
 
     async def answer(self, method: str, params: Json) -> Json:
         if method == "initialize":
+            if "ag2/deliver" in (params.get("_meta") or {}):
+                self.agent.late.append(self)
             return {
                 "result": {
                     "protocolVersion": 1,
+                    "_meta": {"ag2/deliver": self.agent.delivers},
                     "agentCapabilities": {
                         "loadSession": True,
                         "promptCapabilities": {"embeddedContext": True},

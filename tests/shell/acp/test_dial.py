@@ -18,6 +18,7 @@ from agentconnect.core.acp.endpoint import Endpoint, endpoint
 from agentconnect.core.errors import PreflightError, SettingsError
 from agentconnect.core.task import Attachment
 from agentconnect.core.turns.events import Done, Event, FileOffered, Reason
+from tests.shell.acp.later import DELIVERED, Service
 from tests.shell.acp.rig import Outcome, Rig, until
 from tests.support.remote_agent import RemoteAgent, remote_agent
 
@@ -115,6 +116,48 @@ async def test_the_bearer_is_read_for_each_dial(tmp_path: Path) -> None:
     async with remote_agent() as agent:
         await turns(Dialled(tmp_path, there(agent), token), "#say one", "#say two")
     assert ["Bearer first", "Bearer second"] == [h["authorization"] for h in agent.handshakes]
+
+
+async def test_a_dialled_agent_delivers_over_a_connection_of_its_own(tmp_path: Path) -> None:
+    """Dialled once more and held beside the turns' connections; dialled again when it is lost."""
+    asked = {"id": "d", "method": "_ag2/deliver", "params": {"id": "d"}}
+    async with remote_agent() as agent, trio.open_nursery() as agents:
+        agent.delivers = True
+        service = Service(tmp_path)
+        rig = Dialled(tmp_path, there(agent), listener_pause_s=0.01)
+        rig.adapter.deliver_by(service, service)
+        await agents.start(rig.adapter.run)
+        await rig.adapter.preflight()
+        await agents.start(rig.adapter.listener)
+        await until(lambda: "up" in service.states)
+        (listener,) = agent.late
+        assert "one" == (await rig.turn("#say one")).answer
+        prompted = agent.sent("session/prompt")["_meta"]["ag2/delivery"]
+        assert str(tmp_path / "export" / "-room-test") == prompted["export_dir"]
+        await listener.write(asked)
+        await until(lambda: {"result": DELIVERED, "jsonrpc": "2.0", "id": "d"} in agent.received)
+        await listener.socket.aclose(1011, "restarted")
+        await until(lambda: service.states.count("up") == 2)
+        assert 2 == len(agent.late)
+        agents.cancel_scope.cancel()
+
+
+async def test_an_agent_elsewhere_delivers_nothing(tmp_path: Path) -> None:
+    """It cannot fill a folder of this machine: it gets no listener and no binding."""
+    async with remote_agent() as agent, trio.open_nursery() as agents:
+        agent.delivers = True
+        service = Service(tmp_path)
+        rig = Dialled(tmp_path, elsewhere(agent), remote_cwd="/srv")
+        rig.adapter.deliver_by(service, service)
+        await agents.start(rig.adapter.run)
+        await rig.adapter.preflight()
+        await rig.adapter.listener()  # returns at once
+        await rig.turn("#say one")
+        assert not service.said
+        assert "_meta" not in agent.sent("session/prompt")
+        assert {"ag2/receive": True} == agent.sent("initialize")["_meta"]
+        assert ([], []) == (agent.late, service.states)
+        agents.cancel_scope.cancel()
 
 
 async def test_cookies_come_back(tmp_path: Path) -> None:
