@@ -72,7 +72,7 @@ def read_prompt(body: dict[str, Any]) -> Prompt | Refusal:
         return target
     return Prompt(
         blocks=tuple(_without_ours(block) for block in blocks),
-        meta=_ours_dropped(body.get("_meta")),
+        meta=_without_ours(_ours_dropped(body.get("_meta"))),
         target=target,
     )
 
@@ -94,10 +94,16 @@ def read_session(body: dict[str, Any]) -> str | Refusal | None:
     return field_refusal("workspace_mismatch", "`cwd` must be a path.")
 
 
-def _without_ours(block: dict[str, Any]) -> dict[str, Any]:
-    if "_meta" not in block:
-        return block
-    return block | {"_meta": _ours_dropped(block["_meta"])}
+def _without_ours(value: Any) -> Any:
+    """``value`` with what is ours gone from every ``_meta`` in it; bodies are not deep."""
+    if isinstance(value, list):
+        return [_without_ours(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: _without_ours(_ours_dropped(item) if key == "_meta" else item)
+        for key, item in value.items()
+    }
 
 
 def _ours_dropped(meta: object) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def test_a_frame_is_three_lines_and_a_blank() -> None:
     of = of_fire("t", 5)
     frame = ring.add(TURN_ERROR, turn_error("s", "two\nlines", "agent_error", of)).frame()
     assert 4 == frame.count(b"\n")
-    expected = {"sessionId": "s", "message": "two\nlines", "code": "agent_error"}
+    expected: dict[str, Any] = {"sessionId": "s", "message": "two\nlines", "code": "agent_error"}
     expected |= {"taskId": "t", "firedAt": 5}
     assert {"id": 2, "v": 1, "type": "turn_error", "data": expected} == data(frame)
 

@@ -112,9 +112,13 @@ def test_notify_is_cut_and_says_nothing_in_its_repr() -> None:
 def test_a_prompt_loses_what_only_we_may_say() -> None:
     """``_meta`` of ours, at the top and in blocks; the rest is the agent's to read."""
     block = {"type": "text", "text": "planted", "_meta": {"ag2/x": 1, "y": 2}}
+    deep = {
+        "type": "resource",
+        "resource": {"a": [{"_meta": {"ag2/x": 1, "y": {"_meta": {"ag2/z": 1}}}}]},
+    }
     found = read_prompt(
         {
-            "prompt": [block, {"type": "text", "_meta": "odd"}],
+            "prompt": [block, {"type": "text", "_meta": "odd"}, deep],
             "_meta": {"ag2/delivery": {}, "z": 1},
             "delivery": body(DELIVERY),
             "other": 1,
@@ -123,6 +127,7 @@ def test_a_prompt_loses_what_only_we_may_say() -> None:
     assert isinstance(found, Prompt)
     assert ({"z": 1}, ROOM) == (found.meta, found.target)
     assert ({"y": 2}, {}) == (found.blocks[0]["_meta"], found.blocks[1]["_meta"])
+    assert {"a": [{"_meta": {"y": {"_meta": {}}}}]} == found.blocks[2]["resource"]
     assert "planted" not in repr(found)
 
 
