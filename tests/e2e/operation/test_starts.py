@@ -3,6 +3,7 @@
 Exit code 1, a relay that ends the worker for good, is in ``tests/e2e/test_inlet_loss.py``.
 """
 
+import json
 import os
 import shlex
 import signal
@@ -10,7 +11,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import trio
 
 from tests.e2e.operation.bare import DEAD_RELAY, FAKE_AGENT, bare
 from tests.support.relay import running_relay
@@ -145,7 +145,10 @@ async def test_a_signal_ends_it_with_0_and_a_second_one_with_its_number(
     tmp_path: Path, number: signal.Signals
 ) -> None:
     """Asked once it stops in order; asked twice it is gone at once, agents too."""
-    command = shlex.join([sys.executable, str(FAKE_AGENT), "{}"])
+    heard = tmp_path / "heard"
+    heard.touch()
+    options = json.dumps({"log": str(heard)})
+    command = shlex.join([sys.executable, str(FAKE_AGENT), options])
     async with running_relay(tmp_path / "relay") as relay:
         settings = {"AGENT_CONNECT_ACP_COMMAND": command}
         async with running_worker(relay.token, tmp_path, **settings) as worker:
@@ -154,9 +157,9 @@ async def test_a_signal_ends_it_with_0_and_a_second_one_with_its_number(
             assert (worker.status["state"], worker.status["detail"]) == ("stopped", detail)
         async with running_worker(relay.token, tmp_path, **settings) as worker:
             await relay.say("#deaf")
-            await until(lambda: bool(worker.status.get("tasks_running")), "a running turn")
+            await until(lambda: "session/prompt" in heard.read_text(), "a turn that will not end")
             worker.process.send_signal(number)
-            await trio.sleep(0.3)
+            await until(lambda: "session/cancel" in heard.read_text(), "the first signal's effect")
             assert worker.process.poll() is None
             assert await worker.stop(number) == 128 + number
             assert worker.status["state"] == "stopped"
