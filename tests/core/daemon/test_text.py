@@ -1,7 +1,7 @@
 """Units, white characters, the cut (§1, §4)."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentconnect.core.daemon.text import CUT_MARKER, cut, first_units, trimmed, whole_characters
@@ -42,6 +42,7 @@ def test_a_start_in_units_splits_no_pair(text: str, room: int) -> None:
 PIECES = st.lists(st.sampled_from(["a", "😀", "漢", "\n", "👩‍💻"]), min_size=1, max_size=6)
 
 
+@settings(max_examples=100)
 @given(PIECES.map("".join), st.integers(MAX_TEXT_UNITS - 4, MAX_TEXT_UNITS + 70))
 def test_a_cut_never_splits_a_pair_and_never_exceeds(piece: str, size: int) -> None:
     """Whole where it fits; else the longest start that leaves room for the marker, encodable."""
