@@ -18,7 +18,7 @@ import trio
 
 from agentconnect.adapters import registry
 from agentconnect.adapters.acp import AcpAdapter, AcpSettings
-from agentconnect.adapters.acp_session import unheard
+from agentconnect.adapters.acp_shared import unheard
 from agentconnect.adapters.cline import Cline
 from agentconnect.adapters.codex import Codex
 from agentconnect.adapters.contract import Adapter

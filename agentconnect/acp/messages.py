@@ -132,11 +132,13 @@ class ResourceBlock(
 
 
 ContentBlock = TextBlock | ImageBlock | AudioBlock | ResourceBlock
+PromptBlock = ContentBlock | dict[str, Any]
+"""Ours, or a client's of the daemon, which is the agent's to read."""
 
 
 class PromptParams(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     session_id: str
-    prompt: tuple[ContentBlock, ...]
+    prompt: tuple[PromptBlock, ...]
     meta: Meta | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="_meta")
 
 

@@ -15,11 +15,13 @@ import trio
 
 from agentconnect.acp import Preset
 from agentconnect.adapters.acp_conversation import Reach
+from agentconnect.adapters.acp_direct import Bridge
 from agentconnect.adapters.acp_later import Later
 from agentconnect.adapters.acp_launch import Door, Launch, Token
 from agentconnect.adapters.acp_listener import AcpListener
 from agentconnect.adapters.acp_pool import AgentPool, Limits
-from agentconnect.adapters.acp_session import AcpSession, SessionSettings, Shared, unheard
+from agentconnect.adapters.acp_session import AcpSession
+from agentconnect.adapters.acp_shared import SessionSettings, Shared, unheard
 from agentconnect.adapters.childenv import child_environment
 from agentconnect.core.acp.endpoint import Endpoint, remote_cwd
 from agentconnect.core.acp.jsonrpc import detail_of
@@ -111,12 +113,14 @@ class AcpAdapter:
             start_s=settings.start_limit_s,
         )
         self._later = Later(local=_reach(dial) is not Reach.ELSEWHERE)
+        self._limits, self._children, self._children_lock = limits, children, trio.Lock()
         self._pool = AgentPool(
             self._door or self._launch,
             limits,
             children,
             offers=self._later.in_turns,
             heard=self._later.heard,
+            children_lock=self._children_lock,
         )
         preset = self._preset
         self._session_settings = SessionSettings(
@@ -156,6 +160,23 @@ class AcpAdapter:
             first_pause_s=self._settings.listener_pause_s,
         )
         await standing.run(task_status=task_status)
+
+    def bridge(self, cwd: str) -> Bridge:
+        """The daemon's conversations in ``cwd``, which is canonical; deliveries are not offered."""
+        launch = msgspec.structs.replace(self._launch, cwd=cwd)
+        pool = AgentPool(
+            self._door or launch,
+            msgspec.structs.replace(self._limits, spare=0),
+            self._children,
+            children_lock=self._children_lock,
+        )
+        told = remote_cwd(self._settings.remote_cwd, cwd) if self._door else cwd
+        return Bridge(
+            pool,
+            msgspec.structs.replace(self._session_settings, cwd=told),
+            self._store if self._settings.session_memory else None,
+            msgspec.structs.replace(self._shared, later=Later(local=False)),
+        )
 
     @property
     def remote(self) -> bool:

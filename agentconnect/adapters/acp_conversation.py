@@ -4,17 +4,17 @@ Owns the gate: nothing passes before the prompt is out, nothing after its answer
 that carries an id of a replay or of an earlier turn. No ACP type goes past here.
 """
 
-import base64
-import binascii
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import msgspec
 import trio
 
 from agentconnect.acp import real_folder, resolve_all
+from agentconnect.adapters.acp_pictures import save_picture
 from agentconnect.adapters.contract import Emit
 from agentconnect.core.acp.capture import Blocks, StaleIds, Step, Tools
 from agentconnect.core.acp.endpoint import lexical_all
@@ -42,14 +42,12 @@ from agentconnect.core.turns.events import (
     ToolRetitled,
     ToolStarted,
 )
-from agentconnect.store.atomic import write_file
 
 log = logging.getLogger("agentconnect.adapters")
 
 QUIET_S = 0.25
 QUIET_CAP_S = 5.0
 """A replay may go on after the answer to ``session/load``: wait for silence (acp.md §5)."""
-MAX_IMAGE_BYTES = 24 * 1024 * 1024
 MAX_PICTURES = 10
 """An answer brings no more files than that (worker.md §10.2), so no more are kept."""
 MAX_OFFERED = 50
@@ -59,6 +57,9 @@ MAX_NOTICES = 10
 MAX_TEXT_CHARS = 16_000_000
 """Text of one turn; a relay takes far less of an answer."""
 
+Hear = Callable[[msgspec.Raw], None]
+"""Takes the ``update`` objects of one turn as they came, in wire order. Never raises."""
+
 _ACTIONS = {
     "read": Action.READ,
     "edit": Action.EDIT,
@@ -66,12 +67,6 @@ _ACTIONS = {
     "move": Action.EDIT,
     "execute": Action.EXECUTE,
     "search": Action.SEARCH,
-}
-_IMAGES = {
-    b"\x89PNG\r\n\x1a\n": "png",
-    b"\xff\xd8\xff": "jpg",
-    b"GIF87a": "gif",
-    b"GIF89a": "gif",
 }
 
 
@@ -87,8 +82,9 @@ class Reach(StrEnum):
 class _Turn:
     """What belongs to one open turn and is forgotten with it."""
 
-    def __init__(self, emit: Emit, pictures: Path | None) -> None:
+    def __init__(self, emit: Emit, pictures: Path | None, hear: Hear | None) -> None:
         self.emit = emit
+        self.hear = hear
         self.pictures = pictures
         self.blocks = Blocks()
         self.tools = Tools()
@@ -173,12 +169,14 @@ class Conversation:
             ) > 0:
                 await trio.sleep(left)
 
-    def open(self, emit: Emit, pictures: Path | None) -> Callable[[], None]:
+    def open(
+        self, emit: Emit, pictures: Path | None, hear: Hear | None = None
+    ) -> Callable[[], None]:
         """Prepare a turn; the returned callable lets updates through, once the prompt is out."""
         self.cancelled = False
         self.heard_prompt = False
         self._late_said = False
-        turn = _Turn(emit, pictures)
+        turn = _Turn(emit, pictures, hear)
 
         def begin() -> None:
             self._replaying = False
@@ -199,14 +197,17 @@ class Conversation:
     async def updated(self, notified: Notified) -> None:
         """One update, in wire order."""
         update = notified.update
+        mine = notified.session_id == self.session_id
+        if mine and self._turn is not None and self._turn.hear and not self._is_stale(update):
+            self._turn.hear(notified.raw)
         if isinstance(update, Other) and update.mode_id:
-            if notified.session_id == self.session_id:
+            if mine:
                 self.mode = update.mode_id
             return
         if self._turn is None:
             self._outside_a_turn(update)
             return
-        if notified.session_id != self.session_id or isinstance(update, Other):
+        if not mine or isinstance(update, Other):
             return
         if self._is_stale(update):
             self._drop_late()
@@ -375,26 +376,3 @@ def _link(block: Block, turn: _Turn, *, local: bool) -> None:
             turn.emit(MessageChunk(text=text, block=turn.blocks.alone()))
     else:
         turn.notice(wording.link_notice(block.name, block.uri))
-
-
-def save_picture(folder: Path, number: int, data: str) -> str | None:
-    """Write an inline picture below our own folder; None when it is none we post. Blocking."""
-    if len(data) > MAX_IMAGE_BYTES * 4 // 3 + 4:
-        return None
-    try:
-        picture = base64.b64decode(data, validate=True)
-    except (binascii.Error, ValueError):
-        return None
-    kind = next((ext for magic, ext in _IMAGES.items() if picture.startswith(magic)), "")
-    if picture[:4] == b"RIFF" and picture[8:12] == b"WEBP":
-        kind = "webp"
-    if not kind or len(picture) > MAX_IMAGE_BYTES:
-        return None
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = folder / f"picture-{number}.{kind}"
-        write_file(path, picture)  # durable: the answer that names it will be
-    except OSError as error:
-        log.warning("an inline picture could not be kept: %s", error.strerror)
-        return None
-    return str(path)

@@ -45,14 +45,18 @@ class AgentPool:
         *,
         offers: Callable[[], Extensions] = Extensions,
         heard: Callable[[AgentInfo], None] = _unheard,
+        children_lock: trio.Lock | None = None,
     ) -> None:
-        """``offers``: what Turns' connections offer. ``heard``: who an agent said that it is."""
+        """``offers``: what Turns' connections offer. ``heard``: who an agent said that it is.
+
+        ``children_lock`` is shared by the pools that share ``children``.
+        """
         self._source = source
         self._offers = offers
         self._heard = heard
         self._limits = limits
         self._children = children
-        self._children_lock = trio.Lock()
+        self._children_lock = children_lock or trio.Lock()
         self._spawner = Spawner(source.umask)
         self._agents: trio.Nursery | None = None
         self._idle: dict[Agent, trio.CancelScope] = {}

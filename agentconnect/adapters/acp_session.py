@@ -5,17 +5,16 @@ cancellation passes through, and then the process is ended, since what it was to
 """
 
 import logging
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Awaitable, Callable
+from functools import partial
 
-import msgspec
 import trio
 
 from agentconnect.acp import Agent, Modes, attach
 from agentconnect.adapters import acp_endings as endings
 from agentconnect.adapters.acp_conversation import Conversation, Reach
-from agentconnect.adapters.acp_later import Later
 from agentconnect.adapters.acp_pool import AgentPool
+from agentconnect.adapters.acp_shared import SessionSettings, Shared
 from agentconnect.adapters.contract import Emit, TurnContext
 from agentconnect.core.acp.jsonrpc import METHOD_NOT_FOUND, detail_of
 from agentconnect.core.errors import AgentConnectError, AgentError, AgentExitedError, PeerError
@@ -24,40 +23,14 @@ from agentconnect.core.turns import addressing
 from agentconnect.core.turns import session as sessions
 from agentconnect.core.turns import wording_acp as wording
 from agentconnect.core.turns.events import Done, Notice, Reason
-from agentconnect.core.turns.session import SessionLimits, SessionRecord
+from agentconnect.core.turns.session import SessionRecord
 from agentconnect.store.sessions import SessionStore
 
 log = logging.getLogger("agentconnect.adapters")
 
 
-class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What all conversations of one adapter share. ``cwd`` is absolute and resolved."""
-
-    cwd: str
-    reach: Reach = Reach.CHILD
-    mode: str = ""
-    asking_mode: str = ""
-    login: str = ""
-    execute_allowed: bool = False
-    attachment_max_bytes: int = 10 * 1024 * 1024
-    limits: SessionLimits = SessionLimits()
-    inline_dir: Path | None = None
-
-
-def unheard(text: str) -> None:
-    """Nobody keeps a status file."""
-
-
-class Shared(msgspec.Struct, kw_only=True):
-    """What the conversations of one run tell each other."""
-
-    wall_clock: Callable[[], float]
-    problem: Callable[[str], None] = unheard
-    """Tells the owner, not the room, what a turn failed of."""
-    later: Later = msgspec.field(default_factory=Later)
-    resume_broken: bool = False
-    load_missing_said: set[SessionKey] = msgspec.field(default_factory=set)
-    unread_said: set[SessionKey] = msgspec.field(default_factory=set)
+Ask = Callable[[Agent, Conversation, Emit], Awaitable[Done]]
+"""What is done with a conversation that is open."""
 
 
 class _ModeMissingError(AgentConnectError):
@@ -107,6 +80,10 @@ class AcpSession:
 
     async def turn(self, ctx: TurnContext, emit: Emit) -> Done:
         """Run one turn to its end; every ending is a value."""
+        return await self._alone(partial(self._prompt, ctx), emit)
+
+    async def _alone(self, ask: Ask, emit: Emit) -> Done:
+        """``ask`` with the conversation open, one at a time."""
         if self._one_turn.locked():
             await self._one_turn.acquire()
         else:  # no checkpoint: an interrupt may come right behind the call
@@ -121,7 +98,7 @@ class AcpSession:
                     self._pool.unpark(self._agent)
                 if self._conversation is not None:
                     self._conversation.heard_prompt = False
-                done = await self._turn(ctx, emit)
+                done = await self._turn(ask, emit)
                 settled = True
                 return done
             finally:
@@ -170,7 +147,7 @@ class AcpSession:
         else:
             self._agent = None
 
-    async def _turn(self, ctx: TurnContext, emit: Emit) -> Done:
+    async def _turn(self, ask: Ask, emit: Emit) -> Done:
         stored = False
         try:
             while True:
@@ -181,7 +158,7 @@ class AcpSession:
                     if not stored:
                         await self._count_attempt(conversation)
                         stored = self._store is not None
-                    return await self._prompt(agent, conversation, ctx, emit)
+                    return await ask(agent, conversation, emit)
                 except AgentExitedError:
                     if not self._died_waiting():
                         raise
@@ -217,7 +194,7 @@ class AcpSession:
         return done
 
     async def _prompt(
-        self, agent: Agent, conversation: Conversation, ctx: TurnContext, emit: Emit
+        self, ctx: TurnContext, agent: Agent, conversation: Conversation, emit: Emit
     ) -> Done:
         files = await attach(
             ctx.task.attachments,

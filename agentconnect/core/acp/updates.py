@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from agentconnect.core.acp.jsonrpc import BAD_LINE, repair
+from agentconnect.core.acp.jsonrpc import BAD_LINE, EMPTY, repair
 
 PATH_KEYS = frozenset(
     (
@@ -86,10 +86,11 @@ HISTORY = CHUNKS | {"tool_call", "tool_call_update", "plan"}
 
 
 class Notified(msgspec.Struct, frozen=True, kw_only=True):
-    """One ``session/update``: whose it is and what it says."""
+    """One ``session/update``: whose it is, what it says, and the object as it came."""
 
     session_id: str
     update: Update
+    raw: Raw = EMPTY
 
 
 class _Params(msgspec.Struct, rename="camel"):
@@ -116,12 +117,12 @@ def read_update(params: Raw) -> Notified | None:
     """The meaning of one notification's params; None when it is no update at all."""
     try:
         outer = _params.decode(params)
-        return Notified(session_id=outer.session_id, update=_read(outer.update))
+        return Notified(session_id=outer.session_id, update=_read(outer.update), raw=outer.update)
     except BAD_LINE:
         pass
     try:  # once more with what made it unreadable replaced
         outer = _params.decode(repair(params))
-        return Notified(session_id=outer.session_id, update=_read(outer.update))
+        return Notified(session_id=outer.session_id, update=_read(outer.update), raw=outer.update)
     except BAD_LINE:
         return None
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from agentconnect.adapters import acp_conversation
-from agentconnect.adapters.acp_conversation import save_picture
+from agentconnect.adapters import acp_pictures
+from agentconnect.adapters.acp_pictures import save_picture
 from agentconnect.core.turns.events import Plan, Reason
 from tests.shell.acp.rig import alive, number_in, running, until
 
@@ -143,7 +143,7 @@ def test_what_is_no_picture_is_not_kept(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "file").touch()
     assert save_picture(tmp_path / "file", 1, whole) is None
     for limit in (107, 10):
-        monkeypatch.setattr(acp_conversation, "MAX_IMAGE_BYTES", limit)
+        monkeypatch.setattr(acp_pictures, "MAX_IMAGE_BYTES", limit)
         assert save_picture(tmp_path / "x", 1, whole) is None
-    monkeypatch.setattr(acp_conversation, "MAX_IMAGE_BYTES", 108)
+    monkeypatch.setattr(acp_pictures, "MAX_IMAGE_BYTES", 108)
     assert save_picture(tmp_path / "x", 1, whole) is not None

@@ -10,7 +10,8 @@ import pytest
 import trio
 
 from agentconnect.adapters.acp_pool import AgentPool, Limits
-from agentconnect.adapters.acp_session import AcpSession, SessionSettings, Shared
+from agentconnect.adapters.acp_session import AcpSession
+from agentconnect.adapters.acp_shared import SessionSettings, Shared
 from agentconnect.adapters.contract import TurnContext
 from agentconnect.core.task import SessionId, Task, TaskId, Tier
 from agentconnect.core.turns.events import Event, PermissionAsked, Reason, ToolStarted

@@ -1,0 +1,41 @@
+"""What the conversations of one adapter have in common."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from agentconnect.adapters.acp_conversation import Reach
+from agentconnect.adapters.acp_later import Later
+from agentconnect.core.task import SessionKey
+from agentconnect.core.turns.session import SessionLimits
+
+
+class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What all conversations of one adapter share. ``cwd`` is absolute and resolved."""
+
+    cwd: str
+    reach: Reach = Reach.CHILD
+    mode: str = ""
+    asking_mode: str = ""
+    login: str = ""
+    execute_allowed: bool = False
+    attachment_max_bytes: int = 10 * 1024 * 1024
+    limits: SessionLimits = SessionLimits()
+    inline_dir: Path | None = None
+
+
+def unheard(text: str) -> None:
+    """Nobody keeps a status file."""
+
+
+class Shared(msgspec.Struct, kw_only=True):
+    """What the conversations of one run tell each other."""
+
+    wall_clock: Callable[[], float]
+    problem: Callable[[str], None] = unheard
+    """Tells the owner, not the room, what a turn failed of."""
+    later: Later = msgspec.field(default_factory=Later)
+    resume_broken: bool = False
+    load_missing_said: set[SessionKey] = msgspec.field(default_factory=set)
+    unread_said: set[SessionKey] = msgspec.field(default_factory=set)
