@@ -58,16 +58,22 @@ class AppriseAdapter:
 
     async def _load(self) -> None:
         try:
-            library = await trio.to_thread.run_sync(importlib.import_module, "apprise")
+            self._loaded = await trio.to_thread.run_sync(_understood, self._urls)
         except ImportError:
             raise DeliveryError("permanent", MISSING) from None
-        logging.getLogger("apprise").setLevel(logging.CRITICAL)
-        for label, url in self._urls.items():
-            asset = library.AppriseAsset(storage_mode=library.PersistentStoreMode.MEMORY)
-            made = library.Apprise(asset=asset)
-            if not made.add(url):
-                raise DeliveryError("permanent", "one of its addresses is none the library knows")
-            self._loaded[label] = made
+
+
+def _understood(urls: Mapping[str, str]) -> dict[str, Any]:
+    """One library object for each label. Blocking for a second: the library loads all it has."""
+    library = importlib.import_module("apprise")
+    logging.getLogger("apprise").setLevel(logging.CRITICAL)
+    loaded = {}
+    for label, url in urls.items():
+        asset = library.AppriseAsset(storage_mode=library.PersistentStoreMode.MEMORY)
+        loaded[label] = library.Apprise(asset=asset)
+        if not loaded[label].add(url):
+            raise DeliveryError("permanent", "one of its addresses is none the library knows")
+    return loaded
 
 
 def forced(url: str) -> str:

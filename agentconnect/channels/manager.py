@@ -122,6 +122,8 @@ class ChannelWorkers:
                 await worker.write(key, request)
                 await waiter.ended()
             waiter.end(Attempt(code=Code.TIMEOUT))
+        except Exception as error:  # noqa: BLE001 - the boundary of one attempt
+            waiter.end(Attempt(code=Code.FAILED, diagnostic=type(error).__name__))
         finally:
             worker.forget(key)
             ended = waiter.end(Attempt(code=Code.UNAVAILABLE))  # else: cancelled, nobody knows

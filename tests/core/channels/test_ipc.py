@@ -85,6 +85,14 @@ def test_any_bytes_are_a_message_or_none(data: bytes) -> None:
     assert ipc.configuration(data) is None
 
 
+@pytest.mark.parametrize("field", ["text", "delivery_id", "channel_name"])
+def test_half_a_character_cannot_travel(field: str) -> None:
+    """So the request is refused before it is written."""
+    assert not msgspec.structs.replace(REQUEST, **{field: "a\ud800"}).valid
+    target = Target(type="chat", id="\udfff")
+    assert not msgspec.structs.replace(REQUEST, target=target).valid
+
+
 @pytest.mark.parametrize(
     "data", [b"{}", b'{"type":"new"}', b"[" * 50_000, b'{"type":"ready","pid":"x"}', b"\xff"]
 )

@@ -92,3 +92,12 @@ async def test_a_channel_worker_without_a_daemon_just_ends() -> None:
     )
     done = await trio.to_thread.run_sync(run)
     assert (0, b"", b"") == (done.returncode, done.stdout, done.stderr)
+
+
+def test_a_stray_print_does_not_stand_between_the_workers_lines() -> None:
+    """It goes where logs go."""
+    program = "from agentconnect.channels import worker\nworker._own_pipes()\nprint('stray')\n"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, timeout=50, check=False
+    )
+    assert (b"", b"stray\n") == (done.stdout, done.stderr)

@@ -32,6 +32,17 @@ async def test_a_delivery_reaches_the_provider_and_is_counted() -> None:
     assert {"type": "chat", "id": "planted-target-id"} == body["target"]
 
 
+async def test_a_request_that_cannot_be_written_ends_alone() -> None:
+    """Half a character, nothing but white, too long: invalid, and the next one is sent."""
+    async with raw_server(patient) as server, managed({"main": {"ops": hook(server.port)}}) as rig:
+        for text in ("a\ud800", " \n", "x" * 100_001):
+            ended = await rig.workers.deliver("main", request(text=text), source="notify")
+            assert Attempt(code=Code.INVALID) == ended
+        largest = request(text="\x01" * 99_999 + "x")
+        assert (await rig.workers.deliver("main", largest, source="notify")).delivered
+        assert 1 == len(server.seen)
+
+
 async def test_two_hundred_at_once_are_sixteen_and_the_rest_is_told_at_once() -> None:
     """Nothing waits in a queue; the sixteen arrive."""
     slow = Slow()
