@@ -85,13 +85,14 @@ async def test_a_channel_worker_without_a_daemon_just_ends() -> None:
     run = partial(
         subprocess.run,
         [sys.executable, "-m", "agentconnect", "channel-worker"],
-        input=b"nonsense\n",
+        input="nonsense\n",
         capture_output=True,
+        text=True,
         timeout=50,
         check=False,
     )
     done = await trio.to_thread.run_sync(run)
-    assert (0, b"", b"") == (done.returncode, done.stdout, done.stderr)
+    assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
 
 
 def test_a_stray_print_does_not_stand_between_the_workers_lines() -> None:

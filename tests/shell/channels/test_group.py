@@ -21,7 +21,7 @@ class Double:
     """An adapter that does what a test says."""
 
     def __init__(self, send: Send, fails: Exception | None = None) -> None:
-        self.send = send
+        self._send = send
         self._fails = fails
         self.end = trio.Event()
 
@@ -32,6 +32,9 @@ class Double:
         task_status.started()
         await self.end.wait()
         raise RuntimeError("s3cret")
+
+    async def send(self, outgoing: Outgoing) -> None:
+        await self._send(outgoing)
 
     async def check(self) -> str:
         return ""
