@@ -147,7 +147,8 @@ class Deliveries:
             binding = rules.renewed(
                 old, key, worker_id=worker_id, wall_now=wall_now, random=random, purpose=purpose
             )
-            rows.put_binding(connection, binding)
+            if binding != old:
+                rows.put_binding(connection, binding)
             return binding
 
         return await self._do(act)

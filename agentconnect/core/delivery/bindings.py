@@ -15,6 +15,9 @@ OWNER_LIFE_S = 30 * 24 * HOUR_S
 COLLABORATOR_LIFE_S = 24 * HOUR_S
 """What the Worker can know: outside a Turn it does not learn that a grant was taken back."""
 
+RENEW_AFTER_S = 60.0
+"""A life that began so lately is not begun anew: a turn does not wait for the disk for that."""
+
 RANDOM_BYTES = 16
 NOT_IN_FORCE = "this binding is no longer in force"
 
@@ -83,10 +86,13 @@ def renewed(
 ) -> Binding:
     """The binding of a Session key at a Turn: the live one with its life begun anew, or a new one.
 
+    The live one as it is within ``RENEW_AFTER_S``: its end, as it is told, is then off by as much.
     One that has expired or was dropped is never taken up again: its folder may be gone.
     """
     life_s = COLLABORATOR_LIFE_S if key.collaborator else OWNER_LIFE_S
     if existing is not None and is_live(existing, wall_now):
+        if 0 <= wall_now - existing.last_turn < RENEW_AFTER_S:
+            return existing
         return msgspec.structs.replace(existing, last_turn=wall_now, expires=wall_now + life_s)
     name = BindingId(f"{worker_id}.{_hex(random)}")
     return Binding(

@@ -50,6 +50,17 @@ def test_a_turn_renews_the_same_one(key: SessionKey, life_s: float) -> None:
     assert (first.id, first.created, 5000.0 + life_s) == (again.id, again.created, again.expires)
 
 
+@pytest.mark.parametrize(
+    ("later_s", "begun"), [(0.0, 1000.0), (59.9, 1000.0), (60.0, 1060.0), (-5.0, 995.0)]
+)
+def test_a_life_that_began_within_a_minute_goes_on(later_s: float, begun: float) -> None:
+    """A turn behind another one changes nothing; a clock set back is followed."""
+    first = mint(OWNER)
+    now = 1000.0 + later_s
+    again = renewed(first, OWNER, worker_id=WORKER, wall_now=now, random=bytes(16))
+    assert (first.id, begun, begun + 30 * DAY_S) == (again.id, again.last_turn, again.expires)
+
+
 @pytest.mark.parametrize("gone", [{"expires": 1.0}, {"dropped_at": 1.0}])
 def test_one_out_of_force_is_not_taken_up_again(gone: dict[str, float]) -> None:
     """Its folder may be gone: another is minted."""

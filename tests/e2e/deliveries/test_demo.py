@@ -11,7 +11,7 @@ import trio
 from agentconnect.embedded.faults import Fault, Faults
 from agentconnect.embedded.records import Message
 from tests.support.relay import Relay, running_relay
-from tests.support.worker import Worker, alive, environment, running_worker, start, until
+from tests.support.worker import Worker, alive, running_worker, until
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -111,32 +111,3 @@ async def test_a_listener_that_is_killed_amid_a_delivery(tmp_path: Path) -> None
         await delivered(worker)
         await offered(worker)
         assert 3 == len(await from_agent(relay))
-
-
-async def test_a_worker_that_is_killed_before_the_report_is_due(tmp_path: Path) -> None:
-    """Another one delivers it, from the agent's outbox, with the old binding."""
-    async with running_relay(tmp_path / "relay") as relay:
-        async with running_worker(relay.token, tmp_path) as worker:
-            await offered(worker)
-            await ask(relay, ASKED.replace("1 second", "4 seconds"))
-            await worker.kill()
-        assert 1 == len(await from_agent(relay))
-        async with running_worker(relay.token, tmp_path) as worker:
-            await delivered(worker)
-            assert 3 == len(await from_agent(relay))
-            assert 1 == block(worker)["bindings"]
-
-
-async def test_a_stop_ends_the_listener(tmp_path: Path) -> None:
-    """In order and in time, and nothing is left of it."""
-    async with running_relay(tmp_path / "relay") as relay:
-        worker = start(environment(relay.token, tmp_path, **NO_SPARE), tmp_path)
-        await until(worker.connected, "a connected worker")
-        await offered(worker)
-        (listener,) = [pid for pid in worker.children() if alive(pid)]
-        began = trio.current_time()
-        assert 0 == await worker.stop()
-        assert trio.current_time() - began < 10
-        assert not alive(listener)
-        assert "down" == block(worker)["listener"]
-        assert "Traceback" not in worker.output()
