@@ -61,7 +61,8 @@ class Channels(msgspec.Struct, frozen=True, kw_only=True):
 def load(path: Path, environment: Mapping[str, str], own_token: str = "") -> Channels:
     """What ``path`` gives; a file that is not there gives nothing. Never raises.
 
-    ``own_token`` is the worker's own credential, for ``room`` channels that name none.
+    ``own_token`` is the worker's own, ``<relay address>|<secret>``, for ``room`` channels that
+    name none.
     """
     try:
         data = _read(path)

@@ -3,17 +3,20 @@
 import logging
 import os
 import time
+from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 
 import trio
 
 from agentconnect.channels import file, http
 from agentconnect.channels.file import Channels
 from agentconnect.channels.registry import World, build
+from agentconnect.checks import bearer
 from agentconnect.cli.console import complain, say
 from agentconnect.cli.options import Options, printable
 from agentconnect.config import envfile, settings
-from agentconnect.config.settings import LoadedSettings
+from agentconnect.config.settings import LoadedSettings, Settings
 from agentconnect.core.channels.diagnostic import diagnostic
 from agentconnect.core.channels.ipc import Channel
 from agentconnect.core.channels.sending import DeliveryError
@@ -23,19 +26,27 @@ from agentconnect.store.layout import Layout
 WITHIN_S = 20.0
 
 
+PRIMARY = "main"
+
+
 def run_channels(options: Options) -> int:
     """Try each channel without sending anything, one line each; 1 where one cannot be used."""
     logging.disable(logging.CRITICAL)  # the lines say it, in their own words
     loaded = _settings(options)
-    chosen = loaded.settings
-    path = chosen.channels_file or Layout(state_dir=chosen.workspace).channels("main")
-    found = file.load(path, loaded.environment, chosen.credential[0])
-    if not found.channels and not found.refusals:
-        raise SettingsError(f"no channels are configured: {path} is not there (docs/channels.md)")
-    for refusal in found.refusals:
+    files = _files(loaded.settings)
+    own = _own_token(loaded.settings)
+    found = {
+        workspace: file.load(path, loaded.environment, own) for workspace, path in files.items()
+    }
+    if not any(one.channels or one.refusals for one in found.values()):
+        raise SettingsError(
+            f"no channels are configured: {files[PRIMARY]} is not there (docs/channels.md)"
+        )
+    refusals = [refusal for one in found.values() for refusal in one.refusals]
+    for refusal in refusals:
         complain(refusal)
     good = trio.run(_tried, found)
-    return 0 if good and not found.refusals else 1
+    return 0 if good and not refusals else 1
 
 
 def _settings(options: Options) -> LoadedSettings:
@@ -44,15 +55,37 @@ def _settings(options: Options) -> LoadedSettings:
     return settings.load(os.environ, values, config_file=path)
 
 
-async def _tried(found: Channels) -> bool:
-    """Whether all are good; the lines come in the file's order."""
+def _files(chosen: Settings) -> dict[str, Path]:
+    """The channels file of each workspace, the primary's first and even where it is missing."""
+    where = Layout(state_dir=chosen.workspace)
+    primary = chosen.channels_file or where.channels(PRIMARY)
+    others = {name: path for name, path in where.channel_files().items() if name != PRIMARY}
+    return {PRIMARY: primary, **others}
+
+
+def _own_token(chosen: Settings) -> str:
+    """The worker's own, address and secret in one; "" where there is none that can be used."""
+    if not chosen.credential[0]:
+        return ""
+    try:
+        made = bearer(chosen)
+    except SettingsError:
+        return ""
+    return f"{made.gateway}|{made.secret.reveal()}"
+
+
+async def _tried(found: Mapping[str, Channels]) -> bool:
+    """Whether all are good; the lines come in the files' order."""
     trust = cache(http.trust)
     world = World(lambda: http.HttpDoor(trust()), trust, time.time)
     good = True
-    for name, channel in found.channels.items():
-        fine, told = await _try(channel, world)
-        good = good and fine
-        say(f"{'ok  ' if fine else 'FAIL'}  {printable(name)} ({channel.type}): {printable(told)}")
+    for workspace, one in found.items():
+        place = "" if workspace == PRIMARY else f"{printable(workspace)}/"
+        for name, channel in one.channels.items():
+            fine, told = await _try(channel, world)
+            good = good and fine
+            named = f"{place}{printable(name)} ({channel.type})"
+            say(f"{'ok  ' if fine else 'FAIL'}  {named}: {printable(told)}")
     return good
 
 

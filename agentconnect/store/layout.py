@@ -81,6 +81,11 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
         """The IM channels of a workspace. The owner's to write."""
         return self.workspace_dir(workspace_id) / "channels.json"
 
+    def channel_files(self) -> dict[str, Path]:
+        """The channels of every workspace that has some, by the workspace's id."""
+        found = sorted((self.state_dir / "workspaces").glob("*/channels.json"))
+        return {path.parent.name: path for path in found}
+
     @property
     def relay_dir(self) -> Path:
         return self.state_dir / "relay" / self.instance

@@ -10,7 +10,7 @@ from typing import Any
 
 import trio
 
-from tests.shell.channels.doubles import Provider, Telegram
+from tests.shell.channels.doubles import Answer, Provider, Seen, Telegram
 
 
 async def checked(**env: str) -> tuple[int, str, str]:
@@ -70,6 +70,31 @@ async def test_all_good_is_exit_0_also_from_the_default_place(home: Path) -> Non
         written(folder, ops={"type": "telegram", "base_url": provider.url, "token_env": "T"})
         code, out, err = await checked(T="1:tok")
     assert (0, "ok    ops (telegram): @ops_bot\n", "") == (code, out, err)
+
+
+async def test_every_workspace_is_looked_at(home: Path) -> None:
+    """Those beside the primary one are named; a room takes the worker's own token."""
+    double = Telegram("1:tok")
+    places = home / ".agent-connect" / "workspace" / "workspaces"
+    for name in ("main", "side"):
+        (places / name).mkdir(parents=True)
+    answers = {"/v1/capabilities": (200, {"features": []})}
+
+    def answer(seen: Seen) -> Answer:
+        return answers.get(seen.path) or double(seen)
+
+    async with Provider(answer).running() as provider:
+        entry = {"type": "telegram", "base_url": provider.url, "token_env": "T"}
+        written(places / "side", ops=entry)
+        written(places / "main", own={"type": "room"})
+        own = {"AGENT_CONNECT_TOKEN": "bare-secret", "REMOTE_TASK_URL": provider.url}
+        code, out, err = await checked(T="1:tok", **own)
+        assert "Bearer bare-secret" == provider.seen[0].headers["authorization"]
+    assert (0, "") == (code, err)
+    assert [
+        "ok    own (room): the relay takes the token",
+        "ok    side/ops (telegram): @ops_bot",
+    ] == out.splitlines()
 
 
 async def test_without_a_file_it_says_where_one_would_be(home: Path) -> None:
