@@ -78,7 +78,7 @@ async def test_every_workspace_is_looked_at(home: Path) -> None:
     places = home / ".agent-connect" / "workspace" / "workspaces"
     for name in ("main", "side"):
         (places / name).mkdir(parents=True)
-    answers = {"/v1/capabilities": (200, {"features": []})}
+    answers: dict[str, Answer] = {"/v1/capabilities": (200, {"features": []})}
 
     def answer(seen: Seen) -> Answer:
         return answers.get(seen.path) or double(seen)
