@@ -99,6 +99,11 @@ class ChannelWorkers:
             await worker.stop()
             self._workers.pop(workspace, None)
 
+    def refusal(self, workspace: str) -> Code | None:
+        """Why nothing can be delivered from there now; None where it would be tried."""
+        worker = self._workers.get(workspace)
+        return worker.refusal if worker is not None else Code.UNAVAILABLE
+
     def skipped(self, workspace: str) -> None:
         """A turn of this workspace ended well and had nothing to deliver."""
         if (worker := self._workers.get(workspace)) is not None:

@@ -120,8 +120,11 @@ async def test_while_it_is_away_nothing_is_started_for_a_delivery() -> None:
             ):
                 ended = await rig.workers.deliver(workspace, wanted, source="notify")
                 assert Code.UNAVAILABLE == ended.code
+            assert None is rig.workers.refusal("main")
+            assert Code.UNAVAILABLE == rig.workers.refusal("none")
             os.kill(rig.children[0].pid, signal.SIGKILL)
             await rig.until("main", "crashed")
+            assert Code.UNAVAILABLE == rig.workers.refusal("main")
             ended = await rig.workers.deliver("main", request(), source="notify")
             assert Attempt(code=Code.UNAVAILABLE) == ended
             assert 1 == len(rig.children)
