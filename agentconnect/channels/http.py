@@ -77,7 +77,8 @@ class HttpDoor:
                     elif plain:
                         body += block
             self._client.cookies.clear()
-            return Reply(status=response.status_code, body=bytes(body))
+            if not reading.cancel_called:  # it may end before a cancel is noticed
+                return Reply(status=response.status_code, body=bytes(body))
         raise DeliveryError("transient", "the answer is too big")
 
 

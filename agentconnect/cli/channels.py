@@ -94,7 +94,10 @@ async def _try(channel: Channel, world: World) -> tuple[bool, str]:
         with trio.fail_after(WITHIN_S):
             return True, await build(channel, world).check()
     except DeliveryError as error:
-        return False, diagnostic(error, "", channel.all_secrets)
+        told = diagnostic(error, "", channel.all_secrets)
+        if error.disposition == "permanent":
+            return False, f"refused ({told}): look at what the channels file says of it"
+        return False, f"it does not work now ({told})"
     except trio.TooSlowError:
         return False, f"no answer within {WITHIN_S:g} s"
     except Exception as error:  # noqa: BLE001 - one channel's fault is one line

@@ -91,7 +91,8 @@ DELIVERED = Verdict("delivered")
 
 def refused(reply: Reply, disposition: Failure, word: object = None) -> Verdict:
     """A verdict that names the status and the provider's machine word for it."""
-    return Verdict(disposition, f"HTTP {reply.status}{worded(word)}")
+    told = "" if word == reply.status else worded(word)
+    return Verdict(disposition, f"HTTP {reply.status}{told}")
 
 
 def worded(word: object) -> str:

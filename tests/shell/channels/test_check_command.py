@@ -50,7 +50,7 @@ async def test_each_channel_is_one_line_and_nothing_is_sent(tmp_path: Path) -> N
     assert 1 == code
     assert [
         "ok    good (telegram): @ops_bot",
-        "FAIL  bad (telegram): HTTP 401 401",
+        "FAIL  bad (telegram): refused (HTTP 401): look at what the channels file says of it",
     ] == out.splitlines()
     assert f'{path}: channel "odd" is left out: token_env or token_file is missing' in err
     assert "2:bad" not in out + err

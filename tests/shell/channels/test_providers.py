@@ -51,7 +51,7 @@ async def test_telegram_refuses_what_it_would_refuse_again() -> None:
     double = Telegram("1:tok", 7)
     async with Provider(double).running() as provider:
         async with running(telegram(provider)) as adapter:
-            with pytest.raises(DeliveryError, match="HTTP 400 400 chunks_sent=0/2") as refused:
+            with pytest.raises(DeliveryError, match="HTTP 400 chunks_sent=0/2") as refused:
                 await adapter.send(out("chat", "-8", "x" * 5000))
             assert "permanent" == refused.value.disposition
         async with running(telegram(provider, "2:bad")) as adapter:
