@@ -36,21 +36,28 @@ def synapse_python() -> Path:
 
 def _build() -> str:
     shutil.rmtree(_FOLDER, ignore_errors=True)
+    # pip from outside: Debian's Python may come without the means to put pip into it
     venv.create(_FOLDER, with_pip=False, symlinks=True)
     python = str(_FOLDER / "bin" / "python")
-    pip = [sys.executable, "-m", "pip", "--python", python, "install", "-q"]
-    try:
-        done = subprocess.run(
-            [*pip, "--disable-pip-version-check", PACKAGE],
-            capture_output=True,
-            text=True,
-            timeout=900,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"Synapse cannot be installed: {type(error).__name__}"
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or ["no output"]
-        return f"Synapse cannot be installed: {lines[-1][:200]}"
+    uv = shutil.which("uv")
+    if uv:
+        failed = _run([uv, "pip", "install", "-q", "-p", python, PACKAGE])
+    else:
+        pip = [sys.executable, "-m", "pip", "--python", python, "install", "-q"]
+        failed = _run([*pip, "--disable-pip-version-check", PACKAGE])
+    if failed:
+        return f"Synapse cannot be installed: {failed}"
     (_FOLDER / "ready").touch()
     return ""
+
+
+def _run(command: list[str]) -> str:
+    """``""`` for success, else the last line of what the command said."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return type(error).__name__
+    if done.returncode == 0:
+        return ""
+    lines = (done.stderr or done.stdout).strip().splitlines() or ["no output"]
+    return lines[-1][:200]
