@@ -18,6 +18,7 @@ from agentconnect.embedded.store import Tx
 from agentconnect.embedded.timing import (
     EDIT_CHARS,
     JSON_BYTES,
+    LATE_CHARS,
     MEDIA_BYTES,
     MEDIA_REQUEST_BYTES,
     MESSAGE_CHARS,
@@ -142,7 +143,7 @@ async def post_message(house: House, agent_id: str, request: Request) -> Respons
     """``POST /v1/rooms/{room}/messages``."""
     raw = await read(request, JSON_BYTES)
     said = decode(raw, KeyedMessage)
-    check_body(said.body, MESSAGE_CHARS)
+    check_body(said.body, LATE_CHARS)
 
     def post(tx: Tx, room: Room) -> dict[str, Any]:
         also = tuple(said.mentions[:_MENTIONS])
@@ -160,8 +161,13 @@ async def upload(house: House, agent_id: str, request: Request) -> Response:
         raise Refusal(400, "The content is not base64.")
     if len(data) > MEDIA_BYTES:
         raise Refusal(413, f"The file is larger than {MEDIA_BYTES} bytes.")
-    room_id = request.path_params["room"]
-    if await house.store.read(lambda tx: rooms.get(tx, room_id, agent_id)) is None:
+    room_id, key = request.path_params["room"], _key_of(request)
+
+    def may(tx: Tx) -> bool:  # what a key remembers is told, whatever became of the room
+        known = key and keys.look(tx, agent_id, key)
+        return bool(known) or rooms.get(tx, room_id, agent_id) is not None
+
+    if not await house.store.read(may):
         raise Refusal(404, _NO_ROOM)
     media_id = await house.shelf.keep(data)
     name, mime = said.filename, media.mime_of(said.filename)
@@ -184,6 +190,18 @@ async def upload(house: House, agent_id: str, request: Request) -> Response:
                 await house.shelf.drop(media_id)
 
 
+def _key_of(request: Request) -> str:
+    """The key of a post, "" for none.
+
+    Raises:
+        Refusal: 400 for what is none.
+    """
+    key = request.headers.get("idempotency-key", "")
+    if key and not keys.is_key(key):
+        raise Refusal(400, "The key is not 64 lower-case hexadecimal digits.")
+    return key
+
+
 async def _keyed(
     house: House,
     agent_id: str,
@@ -192,9 +210,7 @@ async def _keyed(
     raw: bytes,
     post: Callable[[Tx, Room], dict[str, Any]],
 ) -> Response:
-    key, room_id = request.headers.get("idempotency-key", ""), request.path_params["room"]
-    if key and not keys.is_key(key):
-        raise Refusal(400, "The key is not 64 lower-case hexadecimal digits.")
+    key, room_id = _key_of(request), request.path_params["room"]
     wanted = keys.digest(route, room_id, raw)
 
     def unit(tx: Tx) -> tuple[Claim, bytes]:

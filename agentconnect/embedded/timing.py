@@ -21,6 +21,9 @@ HEAD_BYTES = 64 * 1024
 RESULT_BYTES = 4 * 1024 * 1024
 JSON_BYTES = 1024 * 1024
 MESSAGE_CHARS = 32_000
+LATE_CHARS = 100_000
+"""The longest text of a delivery (deferred-delivery.md §6); the keyed route takes it whole."""
+
 EDIT_CHARS = 4_000
 
 
