@@ -10,11 +10,10 @@ from dataclasses import dataclass
 
 import trio
 
-from agentconnect import assembly, wiring
+from agentconnect import assembly, checks, wiring
 from agentconnect.adapters.contract import Adapter
 from agentconnect.config.settings import LoadedSettings
 from agentconnect.core.errors import AgentConnectError, first_cause
-from agentconnect.delivery.desk import DeliveryDesk
 from agentconnect.relay import Relay, open_relay
 from agentconnect.status.notify import Notifier
 from agentconnect.status.writer import StatusWriter
@@ -52,7 +51,7 @@ async def run_worker(
                 root.cancel_scope.cancel(reason="all is done")
             status.state("stopped", stop.detail)
         except Exception as error:  # noqa: BLE001 - said in the status file, then raised
-            status.state("error", wiring.sentence(error))
+            status.state("error", checks.sentence(error))
             raise first_cause(error) from None
         except BaseException:
             status.state("error", "ended from outside")  # what it said before is true no more
@@ -90,7 +89,7 @@ class _Worker:
         async with open_relay(parts.relay, journal, on_status=self.status.relay) as relay:
             root.start_soon(self.notifier.run, lambda: relay.alive)
             self.status.relay(relay.snapshot())
-            wiring.warn_of_roots(relay.dropped_roots, relay.egress_roots, self.loaded)
+            checks.warn_of_roots(relay.dropped_roots, relay.egress_roots, self.loaded)
             async with trio.open_nursery() as results:
                 results.start_soon(relay.post_results)
                 await self._agents(parts, relay, journal)
@@ -99,14 +98,14 @@ class _Worker:
 
     async def _agents(self, parts: wiring.Parts, relay: Relay, journal: Journal) -> None:
         """The agent processes: they outlive every turn, and end before the results do."""
-        later = assembly.deliveries(parts, relay, self.status)
-        async with trio.open_nursery() as agents:
-            await agents.start(parts.adapter.run)
-            async with self.stop.cuts():
-                await self._preflight(parts.adapter)
-            if not self.stop.asked:
-                await self._work(parts, relay, journal, later)
-            agents.cancel_scope.cancel(reason="the last turn has ended")
+        with assembly.beside(parts, relay, self.status, (TURN_GRACE_S, WORK_BUDGET_S)) as beside:
+            async with trio.open_nursery() as agents:
+                await agents.start(parts.adapter.run)
+                async with self.stop.cuts():
+                    await self._preflight(parts.adapter)
+                if not self.stop.asked:
+                    await self._work(parts, relay, journal, beside)
+                agents.cancel_scope.cancel(reason="the last turn has ended")
 
     async def _preflight(self, adapter: Adapter) -> None:
         description = await adapter.preflight()
@@ -115,17 +114,18 @@ class _Worker:
             self.say(f"agent-connect: {description}")
 
     async def _work(
-        self, parts: wiring.Parts, relay: Relay, journal: Journal, later: DeliveryDesk | None
+        self, parts: wiring.Parts, relay: Relay, journal: Journal, beside: assembly.Beside
     ) -> None:
-        """Deliveries; the turns, one session nursery per conversation; what brings them tasks."""
+        """Deliveries, the daemon; the turns, a session nursery each; what brings them tasks."""
         async with trio.open_nursery() as work:
-            if later is not None:
-                await work.start(later.run)
-            desk = assembly.desk(parts, relay, journal, work, later)
+            for each in beside.standing:
+                await work.start(each.run)
+            desk = assembly.desk(parts, relay, journal, work, beside.later)
             self.status.load = desk.load
             async with trio.open_nursery() as intake:
                 intake.start_soon(self._take_tasks, relay, desk)
-                intake.start_soon(assembly.listen, parts.adapter)
+                for each in beside.standing:
+                    intake.start_soon(each.listen)
                 self.status.state("serving", parts.detail)
                 self.notifier.ready(parts.detail)
                 self.say(f"agent-connect: {parts.detail}")
@@ -137,8 +137,8 @@ class _Worker:
             work.cancel_scope.deadline = trio.current_time() + WORK_BUDGET_S
             async with trio.open_nursery() as ending:
                 ending.start_soon(desk.stop, TURN_GRACE_S)
-                if later is not None:
-                    ending.start_soon(later.stop, WORK_BUDGET_S)
+                for each in beside.standing:
+                    ending.start_soon(each.stop)
 
     async def _take_tasks(self, relay: Relay, desk: Desk) -> None:
         """The poller; where it ends for good, so does the worker, in order."""

@@ -4,6 +4,7 @@ Looks at the disk, makes nothing and calls nobody: the start asks before it buil
 ``doctor`` asks without a start. A wrong setting comes before a missing one.
 """
 
+import logging
 import os
 from collections.abc import Callable
 
@@ -13,11 +14,15 @@ from agentconnect.config import settings as config
 from agentconnect.config import workdir
 from agentconnect.config.settings import LoadedSettings, Settings
 from agentconnect.core.acp.endpoint import Endpoint, endpoint, remote_cwd, usable_token
-from agentconnect.core.errors import AgentConnectError, SettingsError
+from agentconnect.core.doctor import overlap_sentence, overlaps
+from agentconnect.core.errors import AgentConnectError, SettingsError, first_cause
 from agentconnect.core.relay import credential
 from agentconnect.core.relay.credential import Credential, CredentialError
 from agentconnect.core.turns import cli_text
 from agentconnect.core.turns import wording_acp as wording
+from agentconnect.daemon.setup import refusals as daemon_refusals
+
+log = logging.getLogger("agentconnect")
 
 _TOKEN_MENDS = {
     "no_token": " Paste the whole token: <relay address>|<secret>.",
@@ -50,6 +55,9 @@ def refusals(loaded: LoadedSettings) -> tuple[str, ...]:
         wrong.append(registry.unknown(settings.adapter))
     else:
         wrong += _adapter_refusals(loaded)
+    wrong += daemon_refusals(
+        settings.daemon_listen, settings.daemon_token, settings.daemon_allow_origin
+    )
     if problem := workdir.problem(settings.repo, loaded.environment):
         wrong.append(problem)
     if not settings.credential[0]:
@@ -94,6 +102,24 @@ def private_places(loaded: LoadedSettings) -> tuple[str, ...]:
     """What is never sent as a file: the workspace, the config file; resolved. Blocking."""
     places = (loaded.settings.workspace, loaded.config_file)
     return tuple(os.path.realpath(place) for place in places if place is not None)
+
+
+def warn_of_roots(
+    dropped: tuple[str, ...], roots: tuple[str, ...], loaded: config.LoadedSettings
+) -> None:
+    """Say which egress roots are no usable folder, and which touch what is never sent (§10.1)."""
+    for root in dropped:
+        log.warning("egress root %s is not a usable folder: nothing is sent from there", root)
+    for pair in overlaps(roots, private_places(loaded)):
+        log.warning("egress root %s", overlap_sentence(pair))
+
+
+def sentence(error: BaseException) -> str:
+    """What the status file says of an ending: ours verbatim, anything else with its type."""
+    first = first_cause(error)
+    if isinstance(first, AgentConnectError):
+        return str(first)
+    return f"{type(first).__name__}: {first}"
 
 
 def _adapter_refusals(loaded: LoadedSettings) -> list[str]:

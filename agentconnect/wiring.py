@@ -26,21 +26,19 @@ from agentconnect.adapters.kilo import Kilo
 from agentconnect.adapters.ollama import OllamaAdapter, OllamaSettings
 from agentconnect.adapters.omnigent import Omnigent
 from agentconnect.adapters.oneshot import OneShotAdapter, OneShotSettings, Program
-from agentconnect.checks import bearer, dialled, private_places, refusals, refuse_wrong
+from agentconnect.checks import bearer, dialled, refusals, refuse_wrong
 from agentconnect.config import settings as config
 from agentconnect.config import workdir
 from agentconnect.config.envfile import expand_home
-from agentconnect.core.doctor import overlap_sentence, overlaps
 from agentconnect.core.errors import (
-    AgentConnectError,
     SettingsError,
     StoreUnreadableError,
-    first_cause,
 )
 from agentconnect.core.redaction import shapes_in
 from agentconnect.core.relay import credential
 from agentconnect.core.turns.access import Admit, admission
 from agentconnect.core.turns.guard import Scan
+from agentconnect.daemon.setup import DaemonParts, prepare
 from agentconnect.delivery.destinations import usable
 from agentconnect.delivery.folders import ExportFolders
 from agentconnect.delivery.standing import DeliverySettings
@@ -74,6 +72,9 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     where: Layout
     delivery: DeliverySettings | None
     """None where the agent is of a kind that delivers nothing later."""
+    daemon: DaemonParts | None
+    """None while the API is off."""
+    environment: Mapping[str, str]
 
 
 def start_logging(loaded: config.LoadedSettings) -> set[str]:
@@ -159,7 +160,11 @@ async def parts(  # the start-up order is the point of this function
     if place.warning:
         log.warning("%s", place.warning)
     cwd = str(place.path)
-    adapter = registry.build(name, makers(loaded, cwd, where, children, status.error))
+    daemon = await trio.to_thread.run_sync(_daemon, loaded, where, place.path)
+    hidden = daemon.secret_variables if daemon else frozenset()
+    secrets.update(daemon.secrets if daemon else ())
+    made = makers(loaded, cwd, where, children, status.error, hidden)
+    adapter = registry.build(name, made)
     status.facts(repo=cwd)
     relay = _relay_config(loaded, where, cwd, secrets.add)
     return Parts(
@@ -171,6 +176,24 @@ async def parts(  # the start-up order is the point of this function
         detail=f"adapter={name} repo={cwd} ws={settings.workspace}",
         where=where,
         delivery=await _delivery_settings(settings, name, where),
+        daemon=daemon,
+        environment=loaded.environment,
+    )
+
+
+def _daemon(loaded: config.LoadedSettings, where: Layout, repo: Path) -> DaemonParts | None:
+    settings = loaded.settings
+    if not settings.daemon_listen:
+        return None
+    return prepare(
+        listen=settings.daemon_listen,
+        token=settings.daemon_token,
+        origins=settings.daemon_allow_origin,
+        where=where,
+        repo=repo,
+        channels=settings.channels_file,
+        environment=loaded.environment,
+        own_token=settings.credential[0],
     )
 
 
@@ -220,12 +243,13 @@ def makers(
     where: Layout,
     children: ChildrenFile | None,
     problem: Callable[[str], None] = unheard,
+    hidden: frozenset[str] = frozenset(),
 ) -> dict[str, registry.Maker]:
     """How each adapter is made; without ``children`` nothing is written down of its processes.
 
-    ``problem`` hears of what the owner has to mend.
+    ``problem`` hears of what the owner has to mend; ``hidden``: further secrets' variables.
     """
-    settings = loaded.settings
+    settings, secret_env = loaded.settings, tuple(config.secret_names() | hidden)
 
     def program(made: Program) -> Adapter:
         return OneShotAdapter(
@@ -233,7 +257,7 @@ def makers(
             OneShotSettings(
                 cwd=cwd,
                 umask=loaded.child_umask,
-                secret_env=tuple(config.secret_names()),
+                secret_env=secret_env,
             ),
             environment=loaded.environment,
             children=children,
@@ -250,7 +274,7 @@ def makers(
         )
 
     return {
-        "acp": lambda: _acp_adapter(loaded, cwd, where, children, problem),
+        "acp": lambda: _acp_adapter(loaded, cwd, where, children, problem, secret_env),
         "cline": lambda: program(
             Cline(
                 binary=path(settings.cline_bin),
@@ -285,6 +309,7 @@ def _acp_adapter(
     where: Layout,
     children: ChildrenFile | None,
     problem: Callable[[str], None],
+    secret_env: tuple[str, ...],
 ) -> AcpAdapter:
     settings = loaded.settings
     store = SessionStore(settings.session_store or where.sessions)
@@ -311,7 +336,7 @@ def _acp_adapter(
             session_memory=settings.session_memory,
             attachment_max_bytes=settings.attachment_max_bytes,
             umask=loaded.child_umask,
-            secret_env=tuple(config.secret_names()),
+            secret_env=secret_env,
         ),
         environment=loaded.environment,
         store=store,
@@ -367,21 +392,3 @@ async def journal(where: Layout, status: StatusWriter, stop: Stop) -> AsyncItera
             else:
                 status.state("starting")
         yield found
-
-
-def warn_of_roots(
-    dropped: tuple[str, ...], roots: tuple[str, ...], loaded: config.LoadedSettings
-) -> None:
-    """Say which egress roots are no usable folder, and which touch what is never sent (§10.1)."""
-    for root in dropped:
-        log.warning("egress root %s is not a usable folder: nothing is sent from there", root)
-    for pair in overlaps(roots, private_places(loaded)):
-        log.warning("egress root %s", overlap_sentence(pair))
-
-
-def sentence(error: BaseException) -> str:
-    """What the status file says of an ending: ours verbatim, anything else with its type."""
-    first = first_cause(error)
-    if isinstance(first, AgentConnectError):
-        return str(first)
-    return f"{type(first).__name__}: {first}"

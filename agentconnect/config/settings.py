@@ -87,6 +87,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     media_origins: tuple[str, ...]
     log: str
     channels_file: Path | None
+    daemon_listen: str
+    daemon_token: str
+    daemon_allow_origin: str
     demo_home: Path | None
 
     def __repr__(self) -> str:

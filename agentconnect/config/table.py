@@ -1,6 +1,7 @@
 """The table of settings: data only. ``docs/settings.md`` is made from it (scripts/gen-docs)."""
 
 from agentconnect.config.kinds import Kind, Setting
+from agentconnect.config.table_daemon import DAEMON
 from agentconnect.config.table_oneshot import ONE_SHOT
 
 _WHERE = "Where things are"
@@ -346,6 +347,7 @@ TABLE: tuple[Setting, ...] = (
         doc="The form of the log on stderr. It never holds message text or tokens.",
         group=_WORKER,
     ),
+    *DAEMON,
 )
 
 #: Read by scripts/install.sh alone; a config file may hold them.

@@ -4,6 +4,7 @@ Owns the shape of ``status.json`` v1 and the staleness rule. It never reads a cl
 Readers ignore unknown fields; a field that is not known yet is absent.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
@@ -69,8 +70,20 @@ class DeliveryBlock(msgspec.Struct, frozen=True, kw_only=True):
     bindings: int = 0
 
 
+class DaemonBlock(msgspec.Struct, frozen=True, kw_only=True):
+    """The daemon's API: the bound address (channel-delivery.md §16)."""
+
+    listen: str
+
+
+class ChannelsBlock(msgspec.Struct, frozen=True, kw_only=True):
+    """The channel workers by workspace: names, states, numbers, codes; no target, no text."""
+
+    workspaces: Mapping[str, object]
+
+
 class StatusFile(msgspec.Struct, frozen=True, kw_only=True):
-    """``status.json``. Channels and daemon add blocks of their own."""
+    """``status.json``. A block that is not there belongs to something that is off."""
 
     state: State
     pid: int
@@ -87,6 +100,8 @@ class StatusFile(msgspec.Struct, frozen=True, kw_only=True):
     last_error: LastError | None = None
     relay: RelayBlock | None = None
     delivery: DeliveryBlock | UnsetType = UNSET
+    daemon: DaemonBlock | UnsetType = UNSET
+    channels: ChannelsBlock | UnsetType = UNSET
     adapter: str | UnsetType = UNSET
     agent: str | UnsetType = UNSET
     repo: str | UnsetType = UNSET

@@ -9,7 +9,7 @@ is written through with the clocks left alone.
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -18,6 +18,8 @@ from msgspec import UNSET
 
 from agentconnect.core.redaction import redact
 from agentconnect.core.status import (
+    ChannelsBlock,
+    DaemonBlock,
     DeliveryBlock,
     LastError,
     RelayBlock,
@@ -146,6 +148,19 @@ class StatusWriter:
             self._file = msgspec.structs.replace(self._file, delivery=block)
             news = known is UNSET or (known.state, known.listener) != (block.state, block.listener)
             self._changed(urgent=news)
+
+    def daemon(self, listen: str) -> None:
+        """The daemon's API listens there."""
+        block = DaemonBlock(listen=listen)
+        self._file = msgspec.structs.replace(self._file, daemon=block)
+        self._changed(urgent=True)
+
+    def channels(self, workspaces: Mapping[str, object]) -> None:
+        """How the channel workers stand; leaves the clocks alone."""
+        block = ChannelsBlock(workspaces=workspaces)
+        if block != self._file.channels:
+            self._file = msgspec.structs.replace(self._file, channels=block)
+            self._changed(urgent=False)
 
     def _remember(self, message: str) -> None:
         last = LastError(at=self._wall_now(), message=message)

@@ -6,10 +6,9 @@ does, once the text is safe. A stop of the worker brings it forward; it never mo
 
 import logging
 from enum import StrEnum
+from typing import Protocol
 
 import trio
-
-from agentconnect.adapters.contract import AgentSession
 
 log = logging.getLogger("agentconnect.turns")
 
@@ -21,6 +20,12 @@ class Cause(StrEnum):
 
     TIMEOUT = "timeout"
     STOPPED = "stopped"
+
+
+class Interruptible(Protocol):
+    """A conversation whose turn can be asked to stop."""
+
+    async def interrupt(self) -> None: ...
 
 
 class Deadline:
@@ -44,7 +49,7 @@ class Deadline:
     def stopping(self) -> bool:
         return self._stop.is_set()
 
-    async def watch(self, agent: AgentSession, wait: trio.CancelScope) -> None:
+    async def watch(self, agent: Interruptible, wait: trio.CancelScope) -> None:
         """Expire, ask the agent to stop, and end the wait if it does not."""
         with trio.move_on_after(self._timeout_s):  # may end: the turn's time is up
             await self._stop.wait()

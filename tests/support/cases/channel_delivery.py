@@ -4,35 +4,24 @@ A runner takes the line, ``$rep`` already expanded, and returns what happened as
 the members that the line's ``expect`` names are compared. In the kinds ``store`` and ``host`` each
 ``op`` carries its own ``expect``: there a runner returns the list of what those ops gave.
 
-Kinds of ``WAITING`` have no runner yet; their lines are left out until one stands in ``RUNNERS``.
+What a request is answered is asked of a running daemon (``daemon_http``).
 """
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC
 from functools import partial
 from typing import Any
 
 from agentconnect.core.daemon.acp_capture import AcpCapture
 from agentconnect.core.daemon.authorizations import Authorizations
-from agentconnect.core.daemon.body import read_body
 from agentconnect.core.daemon.capture import Capture
-from agentconnect.core.daemon.fields import Prompt, read_prompt
+from agentconnect.core.daemon.fields import read_prompt
 from agentconnect.core.daemon.host import Result, attempted, decide
 from agentconnect.core.daemon.refusals import Refusal
 from agentconnect.core.daemon.reverse import Source, Submission, read_submission
 from agentconnect.core.daemon.target import Target, read_delivery, read_target
-from agentconnect.core.daemon.tasks import (
-    Task,
-    created,
-    patched,
-    read_new_task,
-    read_patch,
-    view,
-)
 from agentconnect.core.daemon.text import CUT_MARKER, cut
 from agentconnect.core.destination import blank, units
-from tests.support.cases import channel_adapters
+from tests.support.cases import channel_adapters, daemon_http
 from tests.support.cases.case import Case, CaseError, Given, Record
 
 Runner = Callable[[Given], object]
@@ -156,54 +145,6 @@ def _reverse(line: Given) -> object:
     return {"accepted": read_submission(line["params"], {"s1"}.__contains__) is not None}
 
 
-_NOW_MS = 1_750_000_000_000
-
-
-def _prompt(line: Given) -> object:
-    found = read_prompt(_sent(line))
-    return _refused(found) if not isinstance(found, Prompt) else {"status": 202}
-
-
-def _task_create(line: Given) -> object:
-    found = read_new_task(_sent(line), now=_NOW_MS, zone=UTC)
-    if isinstance(found, Refusal):
-        return _refused(found)
-    return {"status": 201, "delivery": _shown(created(found, task_id="t", session_id="s", now=1))}
-
-
-def _task_patch(line: Given) -> object:
-    task = Task(
-        id="t",
-        cron="0 9 * * *",
-        prompt="digest",
-        recurring=True,
-        enabled=True,
-        created_at=1,
-        session_id="s",
-        target=read_delivery(line["before"]),
-    )
-    found = read_patch(_sent(line), now=_NOW_MS, zone=UTC)
-    if isinstance(found, Refusal):
-        return _refused(found) | {"delivery": _shown(task)}
-    return {"status": 200, "delivery": _shown(patched(task, found, now=_NOW_MS))}
-
-
-def _shown(task: Task) -> object:
-    shown = view(task, now=_NOW_MS, zone=UTC)
-    assert ("delivery" in shown) is (task.target is not None)
-    return shown.get("delivery")
-
-
-def _sent(line: Given) -> dict[str, Any]:
-    body = read_body(json.dumps(line["body"]).encode())
-    assert isinstance(body, dict)
-    return body
-
-
-def _refused(refusal: Refusal) -> dict[str, object]:
-    return {"status": refusal.status, "code": refusal.code}
-
-
 def _target(value: object) -> Target:
     found = read_target(value)
     assert found is not None
@@ -225,20 +166,19 @@ def _unchecked(request: Given) -> Submission:
 
 RUNNERS: Mapping[str, Runner] = {
     "adapter": channel_adapters.disposition,
+    "auth": daemon_http.auth,
     "blank": _blank,
     "capture": _capture,
     "cut": _cut,
     "delivery": _delivery,
     "host": _host,
-    "prompt": _prompt,
+    "notify": daemon_http.notify,
+    "prompt": daemon_http.prompt,
     "reverse": _reverse,
     "store": _store,
-    "task_create": _task_create,
-    "task_patch": _task_patch,
+    "task_create": daemon_http.task_create,
+    "task_patch": daemon_http.task_patch,
 }
-
-WAITING = frozenset(("auth", "notify"))
-"""Kinds of the case file that need the running daemon."""
 
 
 def cases(records: Sequence[Record]) -> Iterator[Case]:
@@ -247,8 +187,6 @@ def cases(records: Sequence[Record]) -> Iterator[Case]:
         kind, expect = value.get("kind"), value.get("expect")
         if not isinstance(kind, str) or not isinstance(expect, dict):
             raise CaseError(f"line {line} needs a `kind` and an `expect` object")
-        if kind in WAITING:
-            continue
         runner = RUNNERS.get(kind)
         if runner is None:
             known = ", ".join(sorted(RUNNERS))

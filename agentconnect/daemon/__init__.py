@@ -1,0 +1,1 @@
+"""The daemon's API: Notify, sessions, scheduled tasks, over HTTP (channel-delivery.md)."""

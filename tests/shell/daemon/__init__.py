@@ -1,0 +1,1 @@
+"""The daemon over real HTTP, with channels and agents that are scripted."""
