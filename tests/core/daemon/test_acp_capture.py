@@ -60,6 +60,21 @@ def test_text_without_an_id_stands_only_if_no_open_call_ends_after_it() -> None:
     assert "done" == final(*begun, call("t", "completed"), said("done"))
 
 
+def test_a_block_knows_only_its_own_ids_and_its_own_calls() -> None:
+    """What the block before had decides nothing any more, and takes nothing away."""
+    ended = (said("look", "1"), call("t", "completed"))
+    assert "no id, then one" == final(*ended, said("no id, "), said("then one", "2"))
+    begun = (said("look"), call("t"), said("wait", "1"), said("answer", "2"))
+    assert "answer" == final(*begun, call("t", "completed"))
+
+
+def test_calls_without_an_id_are_each_a_call() -> None:
+    """Nobody can tell them apart."""
+    nameless: Update = {"sessionUpdate": "tool_call"}
+    assert "" == final(nameless, said("a"), nameless)
+    assert "" == final(nameless | {"status": "completed"}, said("a"), nameless)
+
+
 def test_a_new_call_makes_the_text_before_it_narration() -> None:
     """Tentative or not."""
     assert "" == final(said("a"), call("t"), said("b"), call("u"))
