@@ -57,6 +57,7 @@ def test_text_without_an_id_stands_only_if_no_open_call_ends_after_it() -> None:
     assert "" == final(*begun, call("t", "failed"))
     assert "" == final(*begun, call("t", "completed", known=True))
     assert "wait" == final(*begun, call("t", "in_progress", known=True))
+    assert "first id" == final(said("look"), call("t"), said("first id", "1"))
     assert "done" == final(*begun, call("t", "completed"), said("done"))
 
 
