@@ -137,6 +137,18 @@ def _channels(options: Options) -> int:
     return run_channels(options)
 
 
+def _notify(options: Options) -> int:
+    from agentconnect.cli.notify import run_notify
+
+    return run_notify(options)
+
+
+def _schedule(options: Options) -> int:
+    from agentconnect.cli.schedule import run_schedule
+
+    return run_schedule(options)
+
+
 def _channel_worker(_options: Options) -> int:
     """The child of the daemon; its pipes carry everything."""
     from agentconnect.channels.worker import run_channel_worker
@@ -159,5 +171,7 @@ _COMMANDS: Mapping[str, Callable[[Options], int]] = {
     "deliveries": _deliveries,
     "channels": _channels,
     "channel-worker": _channel_worker,
+    "notify": _notify,
+    "schedule": _schedule,
     "doctor": _doctor,
 }

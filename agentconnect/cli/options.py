@@ -28,6 +28,17 @@ Joins the coding agent on this machine to the rooms where people ask for things.
   deliveries [ID]    what was delivered after its turn, and what is on its way
       --json             for programs
   channels check     try each IM channel without sending anything
+  notify [TEXT]      send TEXT (or stdin) to one place, once, through the worker's API
+      --channel NAME     the channel
+      --to KIND:ID       user:ID or chat:ID, as the channel knows it
+      --in WORKSPACE     another workspace than main
+  schedule ACTION    scheduled tasks: list; add PROMPT; rm ID; run ID
+      --cron EXPRESSION  add: when, five fields
+      --name NAME        add: a name to know it by
+      --once             add: fire once only
+      --channel NAME, --to KIND:ID  add: where its answers are sent
+      --in WORKSPACE     another workspace than main
+      --json             list: for programs
   doctor             what is wrong and how to mend it
       --json             for programs
   service ACTION     the worker as a service of this user: install, uninstall, print, logs
@@ -71,6 +82,19 @@ _COMMANDS: Mapping[str, _Command] = {
     "deliveries": _Command(switches={"--json": "json"}, words=1),
     "channels": _Command(first=("check",), words=1),
     "channel-worker": _Command(),  # not for people: the daemon starts it
+    "notify": _Command({"--channel": "channel", "--to": "to", "--in": "workspace"}, words=1),
+    "schedule": _Command(
+        {
+            "--cron": "cron",
+            "--name": "name",
+            "--channel": "channel",
+            "--to": "to",
+            "--in": "workspace",
+        },
+        {"--once": "once", "--json": "json"},
+        ("list", "add", "rm", "run"),
+        2,
+    ),
     "doctor": _Command(switches={"--json": "json"}),
     "service": _Command(
         switches={"--no-start": "no_start"},
@@ -105,6 +129,12 @@ class Options(msgspec.Struct, kw_only=True):
     json: bool = False
     watch: bool = False
     no_start: bool = False
+    channel: str | None = None
+    to: str | None = None
+    workspace: str | None = None
+    cron: str | None = None
+    name: str | None = None
+    once: bool = False
     words: tuple[str, ...] = ()
     """What stands behind the command without a flag: files, an action."""
     umask: int = -1

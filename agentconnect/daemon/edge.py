@@ -33,6 +33,7 @@ CheckHook = Callable[[bytes, bytes, tuple[str, ...]], bool]
 
 BODY = "agentconnect.body"
 HEADERS = "agentconnect.headers"
+MAX_HEAD_BYTES = 64 * 1024
 MAX_OPEN = 512
 """Requests at once, streams included."""
 
@@ -41,6 +42,12 @@ BUSY = Refusal(
     error="Too many requests are open.",
     code="too_many_requests",
     headers=(("Retry-After", "1"),),
+)
+TOO_LONG_HEAD = Refusal(
+    status=431,
+    error="The request's headers are too long.",
+    code="headers_too_large",
+    headers=(("Connection", "close"),),
 )
 _HOOK = re.compile(rb"/channels/([^/]+)/webhooks/([^/]+)")
 _PREFLIGHT = (
@@ -109,6 +116,8 @@ def _checked(
     rules: Rules, method: str, path: bytes, headers: Mapping[str, tuple[str, ...]]
 ) -> tuple[Answer | None, int]:
     """The answer of the first check that fails; how long the body may be."""
+    if len(path) + sum(len(k) + len(v) for k in headers for v in headers[k]) > MAX_HEAD_BYTES:
+        return refused(TOO_LONG_HEAD), 0
     refusal = check_host(rules.bound, headers.get("host", ()))
     origin = headers.get("origin", ())
     refusal = refusal or check_origin(origin, rules.origins)

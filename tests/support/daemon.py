@@ -290,16 +290,18 @@ async def running(
         **clock,
     )
     api = Api(daemon, fake, bridges, where)
+
+    async def intake() -> None:
+        with api.intake:
+            await daemon.listen()
+
     with trio.fail_after(wait_s):
         async with trio.open_nursery() as work:
             await work.start(daemon.run)
-            async with trio.open_nursery() as intake:
-                intake.start_soon(daemon.listen)
-                api.intake = intake.cancel_scope
-                yield api
-                intake.cancel_scope.cancel()
+            work.start_soon(intake)
+            yield api
+            api.intake.cancel()
             await daemon.stop(2.0)
-            work.cancel_scope.cancel()
 
 
 async def until(check: Callable[[], bool], limit_s: float = 10) -> None:

@@ -1,0 +1,140 @@
+"""The daemon's API as the commands call it: where it listens, its token, one request at a time."""
+
+import http.client
+import os
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from agentconnect.cli.options import Options, UsageError, printable
+from agentconnect.config import envfile, settings
+from agentconnect.core.errors import AgentConnectError, SettingsError
+from agentconnect.store.layout import Layout
+
+WITHIN_S = 180.0
+"""A session may have to start an agent first; a delivery has 30 s."""
+MOST_BYTES = 64 * 1024 * 1024
+
+
+class ApiError(AgentConnectError):
+    """The daemon refused, or is not there; exit code 1."""
+
+    exit_code = 1
+
+
+class Api:
+    """The API of the worker of these settings. Raises: SettingsError where there is none."""
+
+    def __init__(self, options: Options) -> None:
+        path = envfile.locate(options.config, os.environ)
+        values = envfile.read(path).parsed.values if path is not None else {}
+        chosen = settings.load(os.environ, values, config_file=path).settings
+        where = Layout(state_dir=chosen.workspace)
+        self._host, self._port = _address(chosen, where)
+        self._token = chosen.daemon_token or _token(where)
+        self._prefix = (
+            f"/workspaces/{quote(options.workspace, safe='')}" if options.workspace else ""
+        )
+
+    def tasks(self, rest: str = "") -> str:
+        """The path of the scheduled tasks, or of what is below them."""
+        return f"{self._prefix}/scheduled-tasks{rest}"
+
+    @property
+    def notify(self) -> str:
+        """The path of Notify."""
+        return f"{self._prefix or '/workspace'}/notify"
+
+    def call(self, method: str, path: str, body: object = None) -> Any:
+        """The answer's JSON. Raises: ApiError with what went wrong."""
+        connection = http.client.HTTPConnection(self._host, self._port, timeout=WITHIN_S)
+        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
+        data = None if body is None else msgspec.json.encode(body)
+        try:
+            connection.request(method, path, data, headers)
+            answer = connection.getresponse()
+            text = answer.read(MOST_BYTES)
+        except (OSError, http.client.HTTPException) as error:
+            why = getattr(error, "strerror", None) or type(error).__name__
+            raise ApiError(
+                f"the worker's API does not answer at {self._host}:{self._port} ({why}): is the "
+                "worker running? See: agent-connect status"
+            ) from error
+        finally:
+            connection.close()
+        found = _json(text)
+        if answer.status >= 300:
+            raise ApiError(_refusal(answer.status, found))
+        return found
+
+
+def destination(options: Options) -> dict[str, Any] | None:
+    """``delivery`` of the arguments; None where they name none. Raises: UsageError."""
+    if options.channel is None and options.to is None:
+        return None
+    kind, colon, name = (options.to or "").partition(":")
+    if not options.channel or not colon or kind not in ("user", "chat") or not name:
+        raise UsageError("a destination needs --channel NAME and --to user:ID or --to chat:ID")
+    target = {"channelName": options.channel, "type": kind, "id": name}
+    return {"kind": "channel", "target": target}
+
+
+def segment(text: str) -> str:
+    """A segment of a path."""
+    return quote(text, safe="")
+
+
+def _address(chosen: settings.Settings, where: Layout) -> tuple[str, int]:
+    """Where the running worker says that it listens, else where it is told to."""
+    text = _bound(chosen, where) or chosen.daemon_listen
+    if not text:
+        raise SettingsError(
+            "the worker's API is off: set AGENT_CONNECT_DAEMON_LISTEN, for example to "
+            "127.0.0.1:4170, and start the worker (docs/channel-delivery.md)"
+        )
+    host, _, port = text.rpartition(":")
+    if not port.isdecimal() or not 0 < int(port) < 65536:
+        raise SettingsError("the worker does not run, or does not say where its API listens")
+    host = host.strip("[]")
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), int(port)  # noqa: S104
+
+
+def _bound(chosen: settings.Settings, where: Layout) -> str:
+    try:
+        data = (chosen.status_file or where.status).read_bytes()
+        block = msgspec.json.decode(data, type=_Status).daemon
+    except (OSError, msgspec.MsgspecError, RecursionError):
+        return ""
+    return block.get("listen", "")
+
+
+class _Status(msgspec.Struct):
+    daemon: dict[str, str] = {}
+
+
+def _token(where: Layout) -> str:
+    from agentconnect.daemon.setup import read_token
+
+    found = read_token(where.daemon_token)
+    if not found:
+        raise SettingsError(
+            f"there is no token: {where.daemon_token} is made when the worker starts with its API"
+        )
+    return found
+
+
+def _json(text: bytes) -> Any:
+    try:
+        return msgspec.json.decode(text) if text else {}
+    except (msgspec.MsgspecError, RecursionError):
+        return {}
+
+
+def _refusal(status: int, found: Any) -> str:
+    said = found.get("error") if isinstance(found, dict) else None
+    code = found.get("code") if isinstance(found, dict) else None
+    sentence = printable(str(said or "the worker's API refused"))
+    if status == 401:
+        return "the worker's API does not take this token: is it another worker's?"
+    return f"{sentence.rstrip('.')} ({printable(str(code or status))})"
