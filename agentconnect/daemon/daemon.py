@@ -77,7 +77,7 @@ class Daemon:
         files = {each.id: ScheduleFile(where.schedules(each.id)) for each in trusted}
         self.authorizations = Authorizations()
         self.sessions = Sessions(bridges, self.authorizations, channels, pace)
-        self._scheduler = Scheduler(
+        self.scheduler = Scheduler(
             files,
             [each for each in trusted if each.id in bridges],
             self.sessions,
@@ -87,7 +87,7 @@ class Daemon:
         )
         registry = Registry(parts.workspaces)
         hooks = Hooks(tuple(trusted), parts.channels, channels, self.sessions)
-        handlers = Handlers(registry, channels, self.sessions, self._scheduler, self._alive)
+        handlers = Handlers(registry, channels, self.sessions, self.scheduler, self._alive)
         self._digest = token_digest(parts.token)
         self._hooks = hooks
         edge = Edge(application(table(handlers, hooks, document())), self._rules)
@@ -120,7 +120,7 @@ class Daemon:
             async with trio.open_nursery() as tree:
                 await tree.start(self._channels.run)
                 await tree.start(self.sessions.run)
-                await self._scheduler.register()
+                await self.scheduler.register()
                 self._life = Life.RUNNING
                 await tree.start(self._serve, listener)
                 self._telling.listens(self.address)
@@ -147,7 +147,7 @@ class Daemon:
         try:
             with trio.move_on_after(SETTLE_S):  # may end: a worker that hangs delays nothing more
                 await self._channels.settled()
-            await self._scheduler.run()
+            await self.scheduler.run()
         finally:
             self._life = Life.DRAINING
             self.sessions.closing = True

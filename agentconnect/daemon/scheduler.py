@@ -86,6 +86,10 @@ class Scheduler:
                 await self._wake.wait()
             self._wake = trio.Event()
 
+    def wake(self) -> None:
+        """Look at the clock and the tasks again."""
+        self._wake.set()
+
     async def _look(self, workspace: Workspace, started_at: int | None) -> float:
         """One look at one workspace; seconds until the next."""
         try:
@@ -155,7 +159,7 @@ class Scheduler:
             if not stored:
                 self._sessions.close(session)
         self._sessions.register(workspace, task)
-        self._wake.set()
+        self.wake()
         return task
 
     async def patch(self, workspace: Workspace, task_id: str, patch: TaskPatch) -> Task:
@@ -170,7 +174,7 @@ class Scheduler:
         if found[0].target is None:
             self._sessions.revoke(workspace, found[0])
         self._sessions.register(workspace, found[0])
-        self._wake.set()
+        self.wake()
         return found[0]
 
     async def remove(self, workspace: Workspace, task_id: str) -> None:

@@ -227,6 +227,12 @@ class Api:
         known = {} if after is None else {"Last-Event-ID": str(after)}
         return event_stream(self.port, f"/session/{session}/events", {**self.headers, **known})
 
+    async def collected_when_open(self, session: str, count: int) -> list[dict[str, Any]]:
+        """As :meth:`collected`, of a session that is yet to be opened."""
+        while 404 == (await self.call("POST", f"/session/{session}/cancel")).status:
+            await trio.sleep(0.01)
+        return await self.collected(session, count)
+
     async def collected(self, session: str, count: int) -> list[dict[str, Any]]:
         """The first events of a session."""
         stream: EventStream
