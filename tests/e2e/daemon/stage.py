@@ -1,4 +1,4 @@
-"""A whole worker with its API on: relay, scripted agent children, webhook channels that are seen."""
+"""A whole worker with its API on: relay, scripted agents, webhook channels that are seen."""
 
 import json
 import sys
