@@ -18,6 +18,8 @@ from agentconnect.cli.options import Options, UsageError
 from agentconnect.cli.places import folder, listen_at, user
 from agentconnect.embedded.server import EmbeddedRelay, LocalSetup, open_embedded
 from agentconnect.stopping import Stop
+from agentconnect.store.delivery_record import posting_keys
+from agentconnect.store.layout import Layout
 from agentconnect.store.lock import WorkspaceLock
 
 BUNDLED = (sys.executable, "-m", "agentconnect.demo")
@@ -38,10 +40,12 @@ def run_local(options: Options) -> int:
 
 async def _local_session(options: Options, home: Path) -> int:
     host, port = listen_at(options.listen, default=("127.0.0.1", _last_port(home)))
-    async with open_embedded(home / "relay", host=host, port=port) as relay:
+    late = _LateKeys()
+    async with open_embedded(home / "relay", host=host, port=port, is_late=late) as relay:
         _keep_port(home, relay.origin)
         setup = await relay.ensure_local(agent_name="helper", owner_name=user())
         loaded = load_settings(options, _local_fixed(setup.agent_token, home), _local_defaults)
+        late.store = Layout(state_dir=loaded.settings.workspace).deliveries
         stop = Stop()
         answered: list[bool] = []
         async with trio.open_nursery() as nursery:
@@ -60,6 +64,17 @@ async def _local_session(options: Options, home: Path) -> int:
             code = await run_worker(loaded, stop, say=speak, ready=ready)
             nursery.cancel_scope.cancel(reason="the worker ended")
     return code if options.say is None or answered or code else 1
+
+
+class _LateKeys:
+    """Whether the worker posts a late result under a key: its record says so before it posts."""
+
+    def __init__(self) -> None:
+        self.store: Path | None = None
+
+    def __call__(self, key: str) -> bool:
+        """Blocking. Raises: StoreUnreadableError."""
+        return self.store is not None and key in posting_keys(self.store)
 
 
 async def _say(

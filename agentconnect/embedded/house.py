@@ -12,7 +12,7 @@ from typing import TypeVar
 import trio
 from starlette.requests import Request
 
-from agentconnect.embedded import auth, ids, keys, media, people, rooms, talk, tasks
+from agentconnect.embedded import auth, ids, keys, late, media, people, rooms, talk, tasks
 from agentconnect.embedded.bodies import Refusal
 from agentconnect.embedded.faults import Faults
 from agentconnect.embedded.hold import Hold
@@ -38,9 +38,11 @@ class House:
         timing: Timing,
         faults: Faults | None,
         extras: Callable[[], object] | None = None,
+        is_late: Callable[[str], bool] | None = None,
     ) -> None:
         self.timing = timing
         self.extras = extras
+        self._is_late = is_late
         self.ended = trio.Event()
         self.steps = Steps()
         self._crowded: dict[str, float] = {}  # when polls of one bearer last overlapped
@@ -105,6 +107,7 @@ class House:
             if not tx.number("SELECT COUNT(*) FROM facts WHERE name = ?", name):
                 tx.run("INSERT INTO facts (name, value) VALUES (?, ?)", name, value)
         tasks.refresh(tx, self.timing)
+        late.prepare(tx)
         facts = {
             name: tx.text("SELECT value FROM facts WHERE name = ?", name)
             for name in ("domain", "instance")
@@ -117,6 +120,16 @@ class House:
             await self.store.aclose()
         finally:
             self._hold.release()
+
+    async def told_late(self, key: str) -> bool:
+        """Whether the worker beside us posts under this key what comes after a turn."""
+        if self._is_late is None or not key:
+            return False
+        try:
+            return await trio.to_thread.run_sync(self._is_late, key)
+        except Exception as error:  # noqa: BLE001 - a mark is not worth a post
+            _log.error("what is late cannot be told: %s", type(error).__name__)
+            return False
 
     async def reload_directory(self) -> None:
         """Take over every change of secrets."""

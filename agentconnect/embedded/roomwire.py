@@ -8,7 +8,7 @@ import trio
 from starlette.requests import Request
 from starlette.responses import Response
 
-from agentconnect.embedded import answers, keys, media, rooms, talk
+from agentconnect.embedded import answers, keys, late, media, rooms, talk
 from agentconnect.embedded.bodies import Refusal, answer, decode, raw_json, read, read_as
 from agentconnect.embedded.house import House, place_file
 from agentconnect.embedded.keys import Claim
@@ -212,6 +212,7 @@ async def _keyed(
 ) -> Response:
     key, room_id = _key_of(request), request.path_params["room"]
     wanted = keys.digest(route, room_id, raw)
+    told = await house.told_late(key)
 
     def unit(tx: Tx) -> tuple[Claim, bytes]:
         claim = Claim.FRESH
@@ -225,8 +226,10 @@ async def _keyed(
         room = rooms.get(tx, room_id, agent_id)
         if room is None:
             raise Refusal(404, _NO_ROOM)
-        body = msgspec.json.encode(post(tx, room))
+        posted = post(tx, room)
+        body = msgspec.json.encode(posted)
         if key:
+            late.mark(tx, agent_id, room_id, posted["event_id"], told=told)
             keys.keep(tx, agent_id, key, wanted, state="done", answer=body.decode())
         return claim, body
 

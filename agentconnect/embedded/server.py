@@ -47,11 +47,13 @@ async def open_embedded(
     timing: Timing | None = None,
     faults: Faults | None = None,
     extras: Callable[[], object] | None = None,
+    is_late: Callable[[str], bool] | None = None,
 ) -> AsyncIterator[EmbeddedRelay]:
     """Run the relay while the block runs; it answers requests from its first line on.
 
     ``public_url`` is what others reach it by, where that is not the bound address. ``faults`` is
-    for tests alone.
+    for tests alone. A worker beside it tells the page by ``extras`` and by ``is_late``: whether a
+    key is one under which it posts what comes after a turn (blocking, called in a thread).
 
     Raises:
         WorkspaceHeldError: another relay uses the state folder.
@@ -59,7 +61,7 @@ async def open_embedded(
         OSError: the address cannot be bound.
     """
     timing = timing or Timing()
-    house = House(state_dir, timing, faults, extras)
+    house = House(state_dir, timing, faults, extras, is_late)
     failed: Exception | None = None
     try:
         await house.open()

@@ -5,7 +5,8 @@ from typing import Any
 
 import msgspec
 
-from agentconnect.embedded import addressing, people, render, rooms
+from agentconnect.embedded import addressing, late, people, render, rooms
+from agentconnect.embedded.late import Late
 from agentconnect.embedded.records import Kind, Media, Member, Message, Reaction, Room, User
 from agentconnect.embedded.store import Tx
 from agentconnect.embedded.timing import MEDIA_BYTES
@@ -46,6 +47,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     redacted: bool
     pending: bool
     steps: list[str]
+    late: Late | None
 
 
 def messages(tx: Tx, found: Sequence[Message], steps_of: Callable[[str], list[str]]) -> list[Shown]:
@@ -63,12 +65,20 @@ def messages(tx: Tx, found: Sequence[Message], steps_of: Callable[[str], list[st
         Reaction,
         " ORDER BY seq",
     )
+    marks = late.found(tx, [m.event_id for m in found])
     shelf = {file.media_id: file for file in files}
     put: dict[str, dict[str, list[str]]] = {}
     for reaction in reactions:
         put.setdefault(reaction.event_id, {}).setdefault(reaction.key, []).append(reaction.sender)
     return [
-        _shown(m, shelf.get(m.media_id), put.get(m.event_id, {}), tx.domain, steps_of)
+        _shown(
+            m,
+            shelf.get(m.media_id),
+            put.get(m.event_id, {}),
+            tx.domain,
+            steps_of,
+            marks.get(m.event_id),
+        )
         for m in found
     ]
 
@@ -85,6 +95,7 @@ def _shown(
     put: dict[str, list[str]],
     domain: str,
     steps_of: Callable[[str], list[str]],
+    mark: Late | None,
 ) -> Shown:
     shown_file = None
     if file is not None:
@@ -107,6 +118,7 @@ def _shown(
         redacted=m.redacted,
         pending=m.pending,
         steps=steps_of(m.event_id) if m.pending else [],
+        late=mark,
     )
 
 

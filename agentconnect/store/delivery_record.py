@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 
 from agentconnect.core.delivery.founding import record
+from agentconnect.core.delivery.keys import NOTICE, key_of
 from agentconnect.core.errors import StoreUnreadableError
 from agentconnect.store import delivery_rows as rows
 from agentconnect.store.inspect import reading
@@ -23,6 +24,21 @@ def read_record(path: Path, *, in_use: bool = True) -> bytes:
     if found is None:
         raise StoreUnreadableError(f"there is no record of deliveries in {path.parent}")
     return found
+
+
+def posting_keys(path: Path) -> frozenset[str]:
+    """The keys under which the worker beside us may be posting right now. Blocking.
+
+    Raises: StoreUnreadableError.
+    """
+    return reading(path, rows.SCHEMA, _keys, in_use=True) or frozenset()
+
+
+def _keys(connection: sqlite3.Connection) -> frozenset[str]:
+    found = rows.unfinished(connection)
+    return frozenset(
+        key_of(entry, part) for entry in found for part in (*range(len(entry.parts)), NOTICE)
+    )
 
 
 def _read(connection: sqlite3.Connection) -> bytes:

@@ -27,6 +27,7 @@ const SVG = "http://www.w3.org/2000/svg";
 
 // 24x24 outlines, drawn for this page.
 const SHAPES = {
+  clock: "M12 3a9 9 0 1 0 0 18 9 9 0 0 0 0-18Zm0 4v5l3.5 2",
   send: "M5 12h13M12 5l7 7-7 7",
   clip: "M20 11.5l-8.2 8.2a5 5 0 0 1-7.1-7.1l8.6-8.6a3.4 3.4 0 0 1 4.8 4.8l-8.5 8.5a1.7 1.7 0 0 1-2.4-2.4l7.8-7.8",
   plus: "M12 5v14M5 12h14",

@@ -14,7 +14,7 @@ export class MessageView {
     this.context = context;
     this.signatures = {};
     this.parts = {};
-    for (const name of ["head", "quote", "body", "file", "reactions", "note"]) {
+    for (const name of ["head", "late", "quote", "body", "file", "reactions", "note"]) {
       this.parts[name] = h("div", { class: `msg-${name}`, hidden: true });
     }
     this.gutter = h("div", { class: "msg-gutter" });
@@ -24,7 +24,7 @@ export class MessageView {
     this.parts.body.setAttribute("dir", "auto");
   }
 
-  draw(message, { grouped }) {
+  draw(message, { grouped, goesOn = false }) {
     const { store } = this.context;
     const own = message.sender === store.me.user_id;
     const running = isRunning(message);
@@ -32,9 +32,10 @@ export class MessageView {
     this.element.dataset.event = message.event_id;
     this.element.className = ["msg", grouped ? "grouped" : "first", own && "own", running && "running",
       message.kind === "notice" && "notice", message.redacted && "redacted"].filter(Boolean).join(" ");
-    this.element.setAttribute("aria-label", `${message.sender_name}, ${clock(message.ts)}`);
+    this.element.setAttribute("aria-label", [message.sender_name, clock(message.ts), message.late && "arrived later"].filter(Boolean).join(", "));
     this.#part("gutter", [grouped, message.sender, message.ts], () => this.#gutter(message, grouped));
     this.#part("head", grouped ? null : [message.sender_name, message.ts], () => this.#head(message));
+    this.#part("late", message.late && !goesOn ? [message.late, message.ts] : null, () => this.#late(message));
     this.#part("quote", this.#quoteKey(message), () => this.#quote(message));
     this.#part("body", this.#bodyKey(message, running), () => running ? this.#live(message) : this.#body(message));
     this.#part("file", message.file && !message.redacted ? message.file : null, () => fileCard(message.file));
@@ -72,6 +73,14 @@ export class MessageView {
       robot && h("span", { class: `badge ${member.kind}` }, member.kind),
       h("time", { datetime: iso(message.ts), title: fullTime(message.ts) }, clock(message.ts)),
     ].filter(Boolean);
+  }
+
+  /** What came after its turn: when, and after which request of this room. */
+  #late({ late, ts }) {
+    return h("p", { class: "late-line" }, icon("clock"),
+      h("span", { class: "late-words" }, "Arrived later, at ", h("time", { datetime: iso(ts), title: fullTime(ts) }, clock(ts))),
+      late.text && h("button", { type: "button", class: "late-after", "aria-label": `Came after the answer to ${late.sender}: ${late.text}`,
+        on: { click: () => this.context.onJump(late.after) } }, `after “${late.text}”`));
   }
 
   #quoteKey(message) {

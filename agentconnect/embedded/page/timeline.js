@@ -102,7 +102,8 @@ export class TimelineView {
       const view = this.#view(message.event_id, () => new MessageView({
         store: this.store, onReply: this.actions.reply, onReact: this.actions.react, onRemove: this.actions.remove,
         onJump: (id) => this.jumpTo(id) }));
-      view.draw(message, { grouped: !newDay && !isNew && groups(previous, message) });
+      const grouped = !newDay && !isNew && groups(previous, message);
+      view.draw(message, { grouped, goesOn: grouped && sameLate(previous, message) });
       elements.push(view.element);
       previous = message;
     }
@@ -232,8 +233,12 @@ export class TimelineView {
   }
 }
 
+/** Parts of one late result, or several after the same turn: said once. */
+const sameLate = (previous, message) => Boolean(previous?.late && message.late) && previous.late.after === message.late.after;
+
 const groups = (previous, message) => previous.sender === message.sender && message.ts - previous.ts < GROUP_MS
-  && !message.reply_to && message.kind !== "notice" && previous.kind !== "notice";
+  && !message.reply_to && message.kind !== "notice" && previous.kind !== "notice"
+  && Boolean(previous.late) === Boolean(message.late);
 
 /** Makes `parent` hold exactly `elements`, moving as little as possible. */
 function place(parent, elements) {

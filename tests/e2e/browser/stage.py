@@ -61,9 +61,9 @@ async def finish(relay: Relay, task: dict[str, Any], placed: str, body: str) -> 
 class Stage:
     """What a scenario may do outside its browser."""
 
-    def __init__(self, folder: Path, extras: Callable[[], object] | None = None) -> None:
+    def __init__(self, folder: Path, **told: Any) -> None:
         self._folder = folder
-        self._extras = extras
+        self._told = told
         self._relay: Relay | None = None
         self._stopped = trio.Event()
         self._wish = trio.Event()
@@ -82,7 +82,7 @@ class Stage:
         """Keep a relay with its agent until cancelled; :meth:`stop` ends one life of it."""
         with trio.CancelScope() as self._scope:
             async with (
-                running_relay(self._folder, port=self.port, extras=self._extras) as self._relay,
+                running_relay(self._folder, port=self.port, **self._told) as self._relay,
                 trio.open_nursery() as agents,
             ):
                 self.port = int(self.relay.relay.origin.rpartition(":")[2])
@@ -198,9 +198,9 @@ def browser(path: str) -> Iterator[Windows]:
 
 
 @asynccontextmanager
-async def stage(folder: Path, extras: Callable[[], object] | None = None) -> AsyncIterator[Stage]:
-    """A running relay with its agent."""
-    made = Stage(folder, extras)
+async def stage(folder: Path, **told: Any) -> AsyncIterator[Stage]:
+    """A running relay with its agent; ``told`` is what a worker beside it tells."""
+    made = Stage(folder, **told)
     async with trio.open_nursery() as nursery:
         made.nursery = nursery
         await nursery.start(made.run)
@@ -217,12 +217,12 @@ async def play(
     scenario: Scenario,
     *,
     may_fail: tuple[str, ...] = (),
-    extras: Callable[[], object] | None = None,
+    **told: Any,
 ) -> None:
     """Run a scenario; afterwards no console may have complained but for ``may_fail``."""
     shots = os.environ.get("AGENTCONNECT_SHOTS")
 
-    async with stage(folder, extras) as made:
+    async with stage(folder, **told) as made:
 
         def perform() -> list[str]:
             with browser(chromium_path) as windows:

@@ -54,6 +54,7 @@ class Line:
         self._lock = threading.Lock()
         self._number = 0
         self._waiting: dict[int, queue.Queue[Json]] = {}
+        self._unnoted = 0
 
     def send(self, message: Json) -> None:
         text = json.dumps({"jsonrpc": "2.0", **message}, separators=(",", ":"))
@@ -75,13 +76,26 @@ class Line:
         note("sent.jsonl", {"method": method, "params": params})
         answer = self.call(method, params)
         note("sent.jsonl", {"id": params.get("id"), "answer": bare(answer)})
+        self.noted()
         if "error" in answer:
             raise RefusedError(answer["error"])
         result: Json = answer["result"]
         return result
 
     def answered(self, message: Json) -> None:
+        self._unnoted += 1
         self._waiting.pop(message["id"]).put(message)
+
+    def noted(self) -> None:
+        """An answer was written down by whoever asked."""
+        with self._lock:
+            self._unnoted -= 1
+
+    def all_noted(self) -> None:
+        """Wait for that, for all that was answered."""
+        until = time.monotonic() + 5
+        while self._unnoted > 0 and time.monotonic() < until:
+            time.sleep(LOOK_S)
 
 
 LINE = Line()
@@ -107,6 +121,7 @@ def ask_and_note(name: str) -> None:
     half = FOLDER / "answers" / f".{name}.{os.getpid()}"
     half.write_text(json.dumps(answer))
     half.rename(FOLDER / "answers" / f"{name}.json")
+    LINE.noted()
 
 
 def watch_requests() -> None:
@@ -238,6 +253,7 @@ def main() -> None:
             LINE.answered(message)
         elif "id" in message:
             answer(message)
+    LINE.all_noted()
     os._exit(0)
 
 
