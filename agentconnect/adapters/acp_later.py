@@ -42,13 +42,13 @@ class Later:
         """Offer it from now on."""
         self.service = service
         self._destinations = destinations
-        service.declared(self.delivers)
+        service.declared(self.delivers, elsewhere=not self._local)
 
     def heard(self, info: AgentInfo) -> None:
         """An agent has said who it is."""
         self.delivers = info.delivers and self._local
         if self.service is not None:
-            self.service.declared(self.delivers)
+            self.service.declared(self.delivers, elsewhere=not self._local)
 
     # --- connections ------------------------------------------------------------------------
 

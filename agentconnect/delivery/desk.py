@@ -19,7 +19,7 @@ from agentconnect.core.delivery import intake
 from agentconnect.core.delivery.answers import Answer, Delivered, Retry, wire
 from agentconnect.core.delivery.courier import STOPPING, UNTRUSTED
 from agentconnect.core.delivery.deciding import NOT_NOW_S, UNREADABLE_S
-from agentconnect.core.delivery.effects import Effect, Idle, Tell, Wait, Withdraw
+from agentconnect.core.delivery.effects import Begin, Effect, Idle, Tell, Wait, Withdraw
 from agentconnect.core.delivery.ledger import DeliveryId, Entry
 from agentconnect.core.delivery.ports import DeliveredResult, DeliveryRefused, Listening
 from agentconnect.core.delivery.request import (
@@ -158,9 +158,10 @@ class DeliveryDesk:
         await self._keys.ask()
         self._standing.look()
 
-    def declared(self, delivers: bool) -> None:
-        """What the agent's ``initialize`` said last."""
+    def declared(self, delivers: bool, *, elsewhere: bool = False) -> None:
+        """What the agent's ``initialize`` said last; whether it runs on another machine."""
         self._standing.declared = delivers
+        self._standing.elsewhere = elsewhere
         self._standing.look()
 
     def listening(self, state: Listening) -> None:
@@ -258,6 +259,8 @@ class DeliveryDesk:
                 case _:
                     result = await self._performer.perform(effect)
                     self._standing.look()
+                    if isinstance(effect, Begin):
+                        self._touch()  # its end may be minutes away
 
     def _tell(self, active: Active[_Caller], answer: Answer) -> None:
         if answer != active.last:

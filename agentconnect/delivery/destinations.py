@@ -64,7 +64,12 @@ class SessionDestinations:
         return DeliveryMeta(binding=binding.id, export_dir=folder, expires_at=expires_at)
 
     async def destination(self, key: SessionKey) -> str | None:
-        """Where ``_ag2/notify`` of this Session goes; None for all but the owner's."""
+        """Where ``_ag2/notify`` of this Session goes; None for all but the owner's.
+
+        Each owner Session has one: no agent declares that it would use it (§2, §13).
+        """
+        if self._standing.stopping:  # the store may be closed already, and is not opened anew
+            return None
         if key.tier is not Tier.OWNER or key.collaborator or not is_room_id(key.room):
             return None
         try:

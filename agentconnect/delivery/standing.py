@@ -10,7 +10,7 @@ from collections.abc import Callable
 import msgspec
 import trio
 
-from agentconnect.core.delivery.capability import Conditions, Probe, reasons
+from agentconnect.core.delivery.capability import Conditions, Probe, reasons, sentence
 from agentconnect.core.delivery.courier import STOPPING
 from agentconnect.core.delivery.deciding import Circumstances
 from agentconnect.core.delivery.ports import Listening
@@ -49,6 +49,7 @@ class Standing:
     ) -> None:
         self.settings = settings
         self.declared = False
+        self.elsewhere = False
         self.listener = Listening.DOWN
         self.stopping = False
         self.on_change: Callable[[], None] = lambda: None
@@ -67,6 +68,7 @@ class Standing:
         return reasons(
             Conditions(
                 declared=self.declared,
+                elsewhere=self.elsewhere,
                 probe=probe,
                 overlap=self.settings.overlap,
                 folder=self.settings.folder,
@@ -126,6 +128,8 @@ class Standing:
         state = DeliveryState.DISABLED if why else DeliveryState.ENABLED
         if self._keys.withdrawn:
             state = DeliveryState.WITHDRAWN
+        if self.stopping:
+            state, why = DeliveryState.DISABLED, (f"{sentence(STOPPING)}.",)
         return DeliveryBlock(
             state=state,
             reason=" ".join(why),

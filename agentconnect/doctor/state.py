@@ -14,7 +14,7 @@ import msgspec
 
 from agentconnect.config.envfile import expand_home
 from agentconnect.config.settings import LoadedSettings
-from agentconnect.core.delivery.capability import UNDECLARED
+from agentconnect.core.delivery.capability import NO_FAULT
 from agentconnect.core.doctor import Finding, failure, ok, warning
 from agentconnect.core.errors import StoreUnreadableError
 from agentconnect.core.relay.credential import Credential
@@ -253,8 +253,9 @@ def _delivery(raw: bytes) -> list[Finding]:
         return []
     if block.state == "enabled":
         return [ok("delivery", "results that come after their turn are delivered")]
-    if (block.reason or "").startswith(UNDECLARED):
-        text = "nothing is delivered after its turn: the agent does not say that it does so"
+    if (block.reason or "").startswith(NO_FAULT):
+        why = next(said for said in NO_FAULT if (block.reason or "").startswith(said))
+        text = f"nothing is delivered after its turn: {why[:1].lower()}{why[1:].rstrip('.')}"
         return [ok("delivery", text)]
     text = f"results that come after their turn are not delivered: {block.state}, {block.reason}"
     return [warning("delivery", text, "mend what it names, then restart the worker")]

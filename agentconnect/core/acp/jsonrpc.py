@@ -92,13 +92,27 @@ def decode(line: bytes) -> tuple[Incoming, ...]:
 
 def _decode_slowly(line: bytes) -> tuple[Incoming, ...]:
     try:
-        value: object = json.loads(line.decode("utf-8", "replace"), strict=False)
-        elements = value if isinstance(value, list) else [value]
+        value: Any = json.loads(line.decode("utf-8", "surrogateescape"), strict=False)
+        elements: list[Any] = value if isinstance(value, list) else [value]
         if not all(isinstance(element, dict) for element in elements):
             return (Unusable(reason="not an object"),)
-        return tuple(_classify(_envelope.decode(_tidy(element))) for element in elements)
+        return tuple(_classify_slowly(element) for element in elements)
     except BAD_LINE:
         return (Unusable(reason="not JSON-RPC"),)
+
+
+def _classify_slowly(element: dict[str, Any]) -> Incoming:
+    """What is repaired is text to be shown; an extension is asked for exactly what was sent.
+
+    Its strings may be names, and two names must not be repaired into one: its reader refuses them.
+    """
+    if not str(element.get("method")).startswith("_"):
+        return _classify(_envelope.decode(_tidy(element)))
+    params = element.pop("params", {})
+    message = _classify(_envelope.decode(_tidy(element)))
+    if isinstance(message, Request | Notification):
+        return msgspec.structs.replace(message, params=Raw(json.dumps(params).encode()))
+    return message
 
 
 def repair(raw: bytes | Raw) -> bytes:

@@ -72,17 +72,21 @@ def _route(route: object) -> str:
 
 
 UNDECLARED = "The agent does not say that it delivers later."
-"""No fault: most agents do not, and all else that is missing then matters to nobody."""
+ELSEWHERE = "The agent runs on another machine, where no export folder can be had."
+NO_FAULT = (UNDECLARED, ELSEWHERE)
+"""Most agents are so, and all else that is missing then matters to nobody."""
 
 
 class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that has to hold (§2).
 
-    ``probe`` None: not asked yet; ``overlap``: the Turn egress root that contains the export
-    folder; ``folder``: why that folder cannot be used; ``store``: why the store cannot be.
+    ``elsewhere``: the agent is on another machine; ``probe`` None: not asked yet; ``overlap``: the
+    Turn egress root that contains the export folder; ``folder``: why that folder cannot be used;
+    ``store``: why the store cannot be.
     """
 
     declared: bool = False
+    elsewhere: bool = False
     probe: Probe | None = None
     overlap: str = ""
     folder: str = ""
@@ -94,7 +98,9 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
 def reasons(conditions: Conditions) -> tuple[str, ...]:
     """Why deliveries are not offered, each a sentence; empty where they are."""
     found: list[str] = []
-    if not conditions.declared:
+    if conditions.elsewhere:
+        found.append(ELSEWHERE)
+    elif not conditions.declared:
         found.append(UNDECLARED)
     if not conditions.locked:
         found.append("The lock of the state folder is not held.")
@@ -112,7 +118,7 @@ def reasons(conditions: Conditions) -> tuple[str, ...]:
     elif conditions.probe is None:
         found.append("The relay has not said yet whether it keeps keys for posts.")
     elif conditions.probe.why:
-        found.append(f"{_sentence(conditions.probe.why)}; it is asked again every minute.")
+        found.append(f"{sentence(conditions.probe.why)}; it is asked again every minute.")
     return tuple(found)
 
 
@@ -124,5 +130,6 @@ def overlap(export: str, roots: Sequence[str]) -> str:
     return ""
 
 
-def _sentence(text: str) -> str:
+def sentence(text: str) -> str:
+    """With a capital; the full stop is the caller's."""
     return text[:1].upper() + text[1:]

@@ -74,8 +74,8 @@ class DeliveryService(Protocol):
         """Ask the broker anew; before each start of a listener. Bounded, never raises."""
         ...
 
-    def declared(self, delivers: bool) -> None:
-        """What the agent's ``initialize`` said last."""
+    def declared(self, delivers: bool, *, elsewhere: bool = False) -> None:
+        """What the agent's ``initialize`` said last; whether it runs on another machine."""
         ...
 
     def listening(self, state: Listening) -> None:

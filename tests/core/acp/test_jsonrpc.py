@@ -10,6 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from agentconnect.core.acp import jsonrpc
 from agentconnect.core.acp.jsonrpc import Notification, Request, Response, Unusable
+from agentconnect.core.delivery.ledger import BindingId
+from agentconnect.core.delivery.request import Invalid, NotifyRequest, read_deliver, read_notify
 from agentconnect.core.errors import AgentError
 
 nested: object = "x"
@@ -82,6 +84,33 @@ def test_half_an_emoji_costs_only_itself() -> None:
     (message,) = jsonrpc.decode(line)
     assert isinstance(message, Notification)
     assert {"t": "abc\ufffd"} == msgspec.json.decode(jsonrpc.repair(message.params))
+
+
+@pytest.mark.parametrize("half", ["\\ud800", "\\udfff", "x\\ud83dx"])
+@pytest.mark.parametrize("method", ["_ag2/deliver", "_ag2/notify"])
+def test_half_an_emoji_in_an_extension_is_not_repaired(half: str, method: str) -> None:
+    """Two ids would become one; their reader refuses them and names the field."""
+    params = f'{{"id":"{half}","binding":"b.1","destination":"b.1","text":"{half}","z":["\xff"]}}'
+    line = f'{{"id":7,"method":"{method}","params":{params}}}'.encode("latin-1")
+    (message,) = jsonrpc.decode(line)
+    assert isinstance(message, Request)
+    assert (b"7", method) == (bytes(message.id), message.method)
+    read = read_deliver if method == "_ag2/deliver" else read_notify
+    refused = read(bytes(message.params))
+    assert isinstance(refused, Invalid)
+    assert "lone surrogate" in refused.detail
+
+
+def test_a_half_in_what_an_extension_ignores_costs_nothing() -> None:
+    """Only what is read has to be whole (§6: anything else is ignored)."""
+    line = (
+        b'{"id":7,"method":"_ag2/notify","params":{"destination":"b.1","text":"t","z":"\\ud800"}}'
+    )
+    (message,) = jsonrpc.decode(line)
+    assert isinstance(message, Request)
+    assert NotifyRequest(destination=BindingId("b.1"), text="t") == read_notify(
+        bytes(message.params)
+    )
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,7 @@ GOOD: dict[str, Any] = {"declared": True, "probe": Probe()}
     ("changes", "word"),
     [
         ({"declared": False}, "agent"),
+        ({"declared": False, "elsewhere": True}, "another machine"),
         ({"probe": None}, "not said yet"),
         ({"probe": Probe(why="the relay is odd")}, "The relay is odd"),
         ({"withdrawn": True}, "without confirming"),

@@ -62,8 +62,8 @@ class Service:
         self.probes += 1
         self.probe_finds()
 
-    def declared(self, delivers: bool) -> None:
-        self.said = delivers
+    def declared(self, delivers: bool, *, elsewhere: bool = False) -> None:
+        self.said, self.elsewhere = delivers, elsewhere
         self._tell()
 
     def listening(self, state: Listening) -> None:

@@ -55,6 +55,7 @@ class Rig:
     layout: Layout
     relay: Any
     wall: Wall
+    life: trio.CancelScope
     blocks: list[DeliveryBlock] = field(default_factory=list)
 
     async def bind(self, key: SessionKey = OWNER) -> DeliveryMeta:
@@ -170,10 +171,16 @@ async def running(
             unit=lambda: 0.0,
         )
         desk.declared(declared)
-        await work.start(desk.run)
+        life = trio.CancelScope()
+
+        async def live(*, task_status: trio.TaskStatus[None]) -> None:
+            with life:
+                await desk.run(task_status=task_status)
+
+        await work.start(live)
         with trio.fail_after(20):
             await desk.probe()
-        yield Rig(broker, desk, store, layout, relay, wall, blocks)
+        yield Rig(broker, desk, store, layout, relay, wall, life, blocks)
         await desk.stop(stop_s)
         work.cancel_scope.cancel()
 

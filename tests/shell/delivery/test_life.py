@@ -1,5 +1,6 @@
 """A delivery outlives its connection, a stop and a start; an id is never run twice (§3, §10)."""
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import trio
 
 from agentconnect.core.delivery.ports import Listening
 from agentconnect.core.status import DeliveryBlock
-from tests.shell.delivery.rig import LATER, Answer, Rig, damage, posted, put, running
+from tests.shell.delivery.rig import LATER, OWNER, Answer, Rig, damage, posted, put, running
 from tests.support.fake_broker import open_broker
 
 
@@ -241,6 +242,65 @@ async def test_ten_thousand_entries(tmp_path: Path) -> None:
                     assert "retry" == told["outcome"]  # it is full, and nothing may go
             assert "delivered" == (await rig.send("x", meta.binding, "t"))["outcome"]
             await rig.until(lambda: rig.blocks and rig.blocks[-1].bindings == 1)
+
+
+async def test_a_desk_cancelled_from_outside_takes_nothing(tmp_path: Path) -> None:
+    """Nobody asked it to stop: what runs and what comes is Retry, and the store stays closed."""
+    async with open_broker() as broker:
+        async with running(broker, tmp_path, stop_s=0.1) as rig:
+            meta = await rig.bind()
+            notices = await rig.desk.destinations.destination(OWNER)
+            broker.script("messages", Answer(delay_s=30))
+            told: list[Any] = []
+
+            async def send() -> None:
+                told.append(await rig.send("x", meta.binding, "t"))
+
+            async with trio.open_nursery() as callers:
+                callers.start_soon(send)
+                await broker.seen("messages")
+                rig.life.cancel()
+            told.append(await rig.send("x", meta.binding, "t"))
+            told.append(await rig.send("y", meta.binding, "t"))
+            assert ["retry"] * 3 == [answer["outcome"] for answer in told]
+            assert all("stopping" in answer["reason"] for answer in told)
+            assert "stopping" in (await rig.notify(str(notices), "n"))["reason"]
+            assert not rig.desk.enabled
+            assert await rig.desk.destinations.destination(OWNER) is None
+            assert await rig.desk.destinations.delivery(OWNER) is None
+            await rig.until(
+                lambda: not rig.layout.deliveries.with_name("deliveries.db-wal").exists()
+            )
+            assert ("disabled", "down") == (rig.blocks[-1].state, rig.blocks[-1].listener)
+            assert "stopping" in rig.blocks[-1].reason
+        async with running(broker, tmp_path) as rig:
+            await rig.until(lambda: rig.entry("x")["outcome"] == "delivered")
+            assert rig.entry("y") is None
+
+
+async def test_a_delivery_counts_as_in_progress_from_its_first_try(tmp_path: Path) -> None:
+    """The block does not wait for the run's first answer, which may be minutes away."""
+    gate = threading.Event()
+
+    def scan(_: str) -> tuple[str, ...]:
+        gate.wait(20)
+        return ()
+
+    async with (
+        open_broker() as broker,
+        running(
+            broker, tmp_path, stop_s=0.1, scan=scan, collaborators=frozenset({"@bob:h"})
+        ) as rig,
+        trio.open_nursery() as callers,
+    ):
+        meta = await rig.bind()
+        broker.script("messages", Answer(delay_s=30))
+        callers.start_soon(rig.send, "x", meta.binding, "t")
+        await rig.until(lambda: rig.blocks and rig.blocks[-1].in_flight == 1)
+        assert 0 == rig.blocks[-1].in_progress
+        gate.set()
+        await rig.until(lambda: (rig.blocks[-1].in_flight, rig.blocks[-1].in_progress) == (1, 1))
+        callers.cancel_scope.cancel()
 
 
 async def test_the_block_of_the_status_file(tmp_path: Path) -> None:

@@ -108,3 +108,12 @@ async def test_room_ops_and_deliveries_share_one_withdrawal(tmp_path: Path) -> N
         broker.script("messages", Answer(body={"ok": True, "event_id": "$bare"}))
         assert (await rig.relay.rooms.message("!r:h", "x", key="k")).ok
         assert not rig.desk.enabled
+
+
+async def test_an_agent_elsewhere_is_named_as_the_cause(tmp_path: Path) -> None:
+    """Whatever it declares: it has no export folder to fill."""
+    async with open_broker() as broker, running(broker, tmp_path, declared=False) as rig:
+        rig.desk.declared(False, elsewhere=True)
+        await rig.until(lambda: rig.blocks and "another machine" in rig.blocks[-1].reason)
+        assert "does not say" not in rig.blocks[-1].reason
+        assert not rig.desk.enabled

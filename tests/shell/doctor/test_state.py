@@ -10,7 +10,7 @@ import pytest
 
 from agentconnect.config import settings
 from agentconnect.config.settings import LoadedSettings
-from agentconnect.core.delivery.capability import UNDECLARED
+from agentconnect.core.delivery.capability import ELSEWHERE, UNDECLARED
 from agentconnect.core.doctor import Finding, Level
 from agentconnect.doctor import state
 from agentconnect.store.inspect import inspect
@@ -192,6 +192,7 @@ def test_a_database_of_somebody_else_is_refused(tmp_path: Path) -> None:
         ({"state": "disabled", "reason": "no keyed posts"}, Level.WARNING, "no keyed posts"),
         ({"state": "withdrawn", "reason": "the relay"}, Level.WARNING, "withdrawn, the relay"),
         ({"state": "disabled", "reason": f"{UNDECLARED} And more."}, Level.OK, "does not say"),
+        ({"state": "disabled", "reason": f"{ELSEWHERE} More."}, Level.OK, "another machine"),
         ({"reason": 5}, None, ""),
         ([], None, ""),
         (None, None, ""),
