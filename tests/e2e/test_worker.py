@@ -163,6 +163,12 @@ async def pending(relay: Relay) -> bool:
     return any(m.body.startswith(PLACEHOLDER) for m in await from_agent(relay))
 
 
+async def working(relay: Relay) -> bool:
+    """A step stands below it: the agent has the message, and has written down what was asked."""
+    begun = [m.body for m in await from_agent(relay) if m.body.startswith(PLACEHOLDER)]
+    return any(body.strip() != PLACEHOLDER for body in begun)
+
+
 async def test_killing_the_agent_costs_one_turn(tmp_path: Path) -> None:
     """A dead agent ends its turn with words; the next message is answered by a new process."""
     async with (
@@ -171,7 +177,7 @@ async def test_killing_the_agent_costs_one_turn(tmp_path: Path) -> None:
     ):
         await ask(relay, "hello")
         event_id = await relay.say("slow job 30 seconds")
-        await until(lambda: pending(relay), "the turn's start")
+        await until(lambda: working(relay), "the turn's first step")
         for pid in worker.children():
             os.kill(pid, signal.SIGKILL)
         await relay.relay.answer_to(event_id)

@@ -444,7 +444,7 @@ async def test_an_agent_that_vanished_is_a_sentence(tmp_path: Path) -> None:
     async with running(tmp_path, command=("/nowhere/agent",)) as rig:
         note = (await rig.turn("#say x")).done.note
         assert "/nowhere/agent" in note
-        assert "not found" in note
+        assert "is not there" in note
     async with running(tmp_path) as rig:
         rig.work.rmdir()
         note = (await rig.turn("#say x")).done.note
