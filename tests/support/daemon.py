@@ -26,6 +26,20 @@ TOKEN = "tok"
 TARGET = {"channelName": "ops-matrix", "type": "chat", "id": "!room1:localhost"}
 DELIVERY = {"kind": "channel", "target": TARGET}
 NOTIFY = {"text": "alert", "delivery": DELIVERY}
+BODIES: dict[str, Any] = {
+    **NOTIFY,
+    "cwd": "side",
+    "prompt": [{"type": "text", "text": "hi"}],
+    "cron": "0 9 * * *",
+    "name": "x",
+    "recurring": True,
+    "enabled": False,
+    "eventType": "build",
+    "targetRef": "team",
+    "title": "x",
+    "payload": {},
+}
+"""A good value of each field of the API."""
 
 
 class Attempt(msgspec.Struct):
