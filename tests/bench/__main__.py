@@ -16,6 +16,7 @@ import pytest
 import trio
 
 from tests.bench import measures
+from tests.bench.deliveries import deliveries, lines
 from tests.bench.measures import Figures, Found, Sizes
 from tests.bench.rig import subjects_at
 from tests.reference.environment import reference_python
@@ -88,13 +89,20 @@ async def run(folder: Path, reference: Path | None, sizes: Sizes) -> None:
         await trio.sleep(1)
         show(await measures.stops(subjects))
     show(await measures.slow_agent(folder / "slow", reference, agents, sizes))
+    print("\n" + "\n".join(lines(await deliveries(folder / "deliveries", sizes.deliveries))))
 
 
 def main() -> int:
     """Run the measures."""
     parser = argparse.ArgumentParser(prog="scripts/bench")
     parser.add_argument("--quick", action="store_true", help="about three minutes, not many")
-    sizes = Sizes(quick=parser.parse_args().quick)
+    parser.add_argument("--deliveries", action="store_true", help="only what a delivery adds")
+    asked = parser.parse_args()
+    sizes = Sizes(quick=asked.quick)
+    if asked.deliveries:
+        with tempfile.TemporaryDirectory(prefix="agentconnect-bench-") as name:
+            print("\n".join(lines(trio.run(deliveries, Path(name), sizes.deliveries))))
+        return 0
     reference = reference_or_none()
     began, load = time.monotonic(), os.getloadavg()
     print("| measure (median / 99th percentile) | ours | reference | floor | ratio | target |")

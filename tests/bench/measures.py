@@ -31,6 +31,7 @@ class Sizes:
         self.chunks = 20_000 if quick else 50_000
         self.slow_echoes = 5 if quick else 20
         self.idle_s = 5.0 if quick else 30.0
+        self.deliveries = 100 if quick else 1_000
 
 
 async def starts(folder: Path, reference: Path | None, names: Sequence[str], sizes: Sizes) -> Found:
