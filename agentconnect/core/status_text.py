@@ -56,7 +56,7 @@ def lines(seen: Seen, wall_now: float, *, moving: bool = True) -> list[str]:
     shown.append(_row("tasks", _tasks(view, moving=moving)))
     if view.relay is not None:
         shown += _relay(view.relay, wall_now, moving=moving)
-    shown += [_row(name, text) for name, text in _blocks(seen.extra)]
+    shown += [_row(name, text) for name, text in _blocks(seen.extra, wall_now, moving=moving)]
     if view.last_error is not None:
         ago = f"{duration(wall_now - view.last_error.at)} ago: " if moving else ""
         shown.append(_row("last error", ago + view.last_error.message))
@@ -169,16 +169,23 @@ def _place(member: tuple[str, object]) -> tuple[int, str]:
     return {"state": 0, "reason": 2}.get(member[0], 1), member[0]
 
 
-def _blocks(extra: Mapping[str, object]) -> list[tuple[str, str]]:
+def _member(key: str, value: object, wall_now: float, *, moving: bool) -> str:
+    """A plain member in words; a moment as how long ago it was."""
+    if not isinstance(value, str | int | float) or value in ("", False):
+        return ""
+    words = key.replace("_", " ")
+    if not key.endswith("_at") or isinstance(value, str):
+        return f"{words} {value}"
+    return f"{words[:-3]} {duration(wall_now - value)} ago" if moving else ""
+
+
+def _blocks(extra: Mapping[str, object], wall_now: float, *, moving: bool) -> list[tuple[str, str]]:
     """Further blocks by their plain members: those of later versions are shown too."""
     found: list[tuple[str, str]] = []
     for name in sorted(extra)[:10]:
         block = extra[name]
         if isinstance(block, dict):
-            plain = [
-                f"{key} {value}"
-                for key, value in sorted(block.items(), key=_place)[:20]
-                if isinstance(value, str | int | float) and value not in ("", False)
-            ]
-            found.append((name, ", ".join(plain) or "nothing to say"))
+            members = sorted(block.items(), key=_place)[:20]
+            told = [_member(key, value, wall_now, moving=moving) for key, value in members]
+            found.append((name, ", ".join(filter(None, told)) or "nothing to say"))
     return found

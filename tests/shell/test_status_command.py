@@ -108,6 +108,7 @@ def test_what_a_person_wants_to_know_is_shown(
                     },
                     delivery={
                         "listener": "down",
+                        "last_delivered_at": time.time() - 120,
                         "reason": "no export folder",
                         "rows": [1],
                         "state": "disabled",
@@ -126,7 +127,7 @@ def test_what_a_person_wants_to_know_is_shown(
         "standby, https://relay.example; another worker polls with this token; looks again in 15 s",
         "answers that wait to be posted: 3",
         "it answered 503",
-        "state disabled, listener down, reason no export folder",
+        "state disabled, last delivered 2 min ago, listener down, reason no export folder",
         "2 min ago: it broke",
     ):
         assert words in out
