@@ -226,3 +226,20 @@ async def test_an_older_record_without_its_worker_id_mints_nothing(tmp_path: Pat
         assert None is case.notes("told.jsonl")[-1]["binding"]
         assert not case.store.exists()
         assert kept == older.read_bytes()
+
+
+async def test_an_older_record_that_disagrees_on_its_worker_mints_nothing(tmp_path: Path) -> None:
+    """Two files, two worker ids: not offered, the sentence names both ids, the files stay."""
+    async with late(tmp_path) as case:
+        workspace = case.store.parent
+        workspace.mkdir()
+        ours, theirs = "a" * 32, "b" * 32
+        (workspace / "worker-id").write_text(f"{ours}\n")
+        older = {"version": 1, "worker_id": theirs, "deliveries": {}}
+        (workspace / "deliveries.json").write_text(json.dumps(older))
+        await case.start()
+        await until(lambda: theirs in case.block.get("reason", ""), "the reason")
+        assert ours in case.block["reason"]
+        assert ("disabled", "down") == (case.block["state"], case.block["listener"])
+        assert not case.store.exists()
+        assert older == json.loads((workspace / "deliveries.json").read_text())

@@ -210,6 +210,24 @@ async def test_a_known_id_is_looked_at_before_its_binding(tmp_path: Path) -> Non
         assert posts == case.posts()
 
 
+async def test_a_lost_response_whose_binding_expired_meanwhile(tmp_path: Path) -> None:
+    """Killed after the post, the binding runs out, the same id again: its one post is found."""
+    async with late(tmp_path) as case:
+        await case.listening()
+        to = await case.told()
+        held = case.plan(PLACE, hold=trio.Event(), drop=True)
+        params = body(to, "a1", {"text": "hello"})
+        case.send("first", params)
+        await matrix.killed_at(case, held)
+        with closing(sqlite3.connect(case.store)) as store, store:
+            store.execute("UPDATE bindings SET expires = 1")
+        await case.listening()
+        answer = await case.deliver("resend", params)
+        assert ("delivered", "replayed") == (answer["outcome"], answer["delivered"][0]["status"])
+        assert ["hello"] == await texts_of(case)
+        assert "rejected" == (await case.deliver("new", {**params, "id": "a2"}))["reason"]
+
+
 async def test_resends_of_a_running_delivery_are_one_run(tmp_path: Path) -> None:
     """All get its answer; there is one post."""
     async with late(tmp_path) as case:
