@@ -1,21 +1,30 @@
-"""The one HTTP/1.1 server of the daemon: Hypercorn's Trio worker on a socket of ours (§2)."""
+"""The one HTTP/1.1 server of the daemon: Hypercorn's connections on a socket of ours (§2).
 
+Accepting is ours: Hypercorn's own loop ends, and the worker with it, where one connection raises.
+"""
+
+import logging
 import socket
 from collections.abc import Awaitable, Callable
 from functools import partial
 
 import trio
-from hypercorn.config import Config, Sockets
-from hypercorn.trio.run import worker_serve
-from hypercorn.typing import ASGIFramework
+from hypercorn.config import Config
+from hypercorn.trio.tcp_server import TCPServer
+from hypercorn.trio.worker_context import WorkerContext
+from hypercorn.typing import ASGIFramework, ConnectionState
 from hypercorn.utils import wrap_app
 
 from agentconnect.core.daemon.guard import Bound
-from agentconnect.core.errors import SettingsError
+from agentconnect.core.errors import SettingsError, first_cause
 from agentconnect.daemon.setup import Listen
+
+log = logging.getLogger("agentconnect.daemon")
 
 HEAD_BYTES = 64 * 1024
 KEEP_ALIVE_S = 75.0
+MAX_CONNECTIONS = 1024
+"""Beyond it a new one is closed at once."""
 STOP_S = 6.0
 """For requests under way at a stop: an attempt gets 5 s."""
 
@@ -55,16 +64,32 @@ async def serve(
     config.include_server_header = False
     config.h11_max_incomplete_size = HEAD_BYTES
     config.keep_alive_timeout = KEEP_ALIVE_S
-    config.graceful_timeout = STOP_S
-    sockets = Sockets(secure_sockets=[], insecure_sockets=[listener], quic_sockets=[])
-    async with trio.open_nursery() as serving:
-        await serving.start(
-            partial(
-                worker_serve,
-                wrap_app(app, config.wsgi_max_body_size, "asgi"),
-                config,
-                sockets=sockets,
-                shutdown_trigger=stop,
+    context = WorkerContext(None)
+    wrapped = wrap_app(app, config.wsgi_max_body_size, "asgi")
+    open_now = trio.CapacityLimiter(MAX_CONNECTIONS)
+
+    async def connection(stream: trio.SocketStream) -> None:
+        """The boundary of one connection: Hypercorn raises for some that break the protocol."""
+        try:
+            open_now.acquire_on_behalf_of_nowait(stream)
+        except trio.WouldBlock:
+            await trio.aclose_forcefully(stream)
+            return
+        try:
+            await TCPServer(wrapped, config, context, ConnectionState({}), stream)
+        except Exception as error:  # noqa: BLE001 - this connection's alone
+            log.info("a connection ended badly: %s", type(first_cause(error)).__name__)
+        finally:
+            open_now.release_on_behalf_of(stream)
+
+    async with trio.open_nursery() as connections:
+        async with trio.open_nursery() as accepting:
+            sockets = [trio.SocketListener(trio.socket.from_stdlib_socket(listener))]
+            accepting.start_soon(
+                partial(trio.serve_listeners, connection, sockets, handler_nursery=connections)
             )
-        )
-        task_status.started()
+            task_status.started()
+            await stop()
+            accepting.cancel_scope.cancel(reason="stopping")
+        await context.terminated.set()
+        connections.cancel_scope.deadline = trio.current_time() + STOP_S

@@ -8,8 +8,21 @@ from pathlib import Path
 import pytest
 import trio
 
-from tests.e2e.daemon.stage import SECRET, TARGET_ID, TEXT, TOKEN, Stage, staged
+from tests.e2e.daemon.stage import (
+    SECRET,
+    TARGET_ID,
+    TEXT,
+    TOKEN,
+    Provider,
+    Stage,
+    delivery,
+    served,
+    staged,
+    write_channels,
+)
 from tests.support.http_client import Reply, call
+from tests.support.raw_server import raw_server
+from tests.support.relay import running_relay
 from tests.support.worker import alive, children_of, until
 
 pytestmark = pytest.mark.timeout(150)
@@ -48,7 +61,7 @@ async def test_prompts_are_answered_and_delivered(tmp_path: Path) -> None:
         await stage.prompt(session, "#say I look.\n#tool u read Look")
         await stage.prompt(session, "#say Half an ans\n#stop max_tokens")
         await stage.prompt(session, "#say Whole\n#crash 3")
-        await stage.prompt(session, "#call _ag2/channel_delivery {}\n#say after", deliver=False)
+        await stage.prompt(session, "#call _ag2/channel_delivery {}", deliver=False)
         later = await stage.events(session, 5, after=2)
         assert ["turn_complete", "channel_delivery_result"] == [e["event"] for e in later[:2]]
         assert "skipped" == later[1]["data"]["data"]["status"]
@@ -83,9 +96,10 @@ async def test_a_session_goes_on_where_its_process_ended(tmp_path: Path) -> None
     assert "[turns 3]" == stage.provider.texts[2]
 
 
-async def test_seventeen_at_once(tmp_path: Path) -> None:
-    """Sixteen are in flight, the next is refused at once, and turns do not wait for them."""
+async def test_two_hundred_at_once(tmp_path: Path) -> None:
+    """Sixteen are in flight, the others are refused at once, and turns do not wait for them."""
     replies: list[Reply] = []
+    full = (503, "channel_delivery_queue_full")
     async with staged(tmp_path) as stage:
         session = await stage.session()
         stage.provider.open = trio.Event()
@@ -94,16 +108,16 @@ async def test_seventeen_at_once(tmp_path: Path) -> None:
             replies.append(await stage.notify())
 
         async with trio.open_nursery() as calls:
-            for _ in range(16):
+            for _ in range(200):
                 calls.start_soon(one)
+            await until(lambda: len(replies) == 184, "the refusals")
+            assert [full] * 184 == [(reply.status, reply.code) for reply in replies]
             await until(lambda: len(stage.provider.got) == 16, "sixteen in flight")
-            full = await stage.notify()
-            assert (503, "channel_delivery_queue_full") == (full.status, full.code)
             await stage.prompt(session, "#say quick", deliver=False)
             await stage.events(session, 1)
-            assert [] == replies
+            assert 184 == len(replies)
             stage.provider.open.set()
-    assert [200] * 16 == [reply.status for reply in replies]
+    assert [200] * 16 == [reply.status for reply in replies[184:]]
 
 
 async def test_a_killed_channel_worker_tells_who_waits(tmp_path: Path) -> None:
@@ -191,3 +205,37 @@ async def test_a_webhook_starts_a_turn_that_nobody_watches(tmp_path: Path) -> No
         assert {"error": "Invalid webhook secret"} == wrong.json
         await until(lambda: ["It broke."] == stage.provider.texts, "the answer at its target")
         assert TARGET_ID == stage.provider.got[0][1]["target"]["id"]
+
+
+async def test_tasks_outlive_a_crash(tmp_path: Path) -> None:
+    """kill -9 in the middle of a run: that slot is over, the task and its session are there."""
+    provider = Provider()
+    async with running_relay(tmp_path / "relay") as relay, raw_server(provider) as server:
+        write_channels(tmp_path, server.port)
+        async with served(tmp_path, relay.token, provider) as stage:
+            body = {"cron": "0 9 1 1 *", "prompt": "#say one\n#sleep 60", "delivery": delivery()}
+            made = await stage.call("POST", "/scheduled-tasks", body)
+            assert 201 == made.status, made.body
+            path = f"/scheduled-tasks/{made.json['id']}"
+            ran = await stage.call("POST", f"{path}/run")
+            assert 202 == ran.status
+            await stage.worker.kill()
+        async with served(tmp_path, relay.token, provider) as stage:
+            (task,) = (await stage.call("GET", "/scheduled-tasks")).json["tasks"]
+            assert ran.json["firedAt"] == task["lastFiredAt"]
+            assert made.json["sessionId"] == task["sessionId"]
+            changed = await stage.call("PATCH", path, {"prompt": "#say two"})
+            assert 200 == changed.status
+            assert 202 == (await stage.call("POST", f"{path}/run")).status
+            await until(lambda: stage.provider.texts == ["two"], "the second run alone")
+
+
+async def test_an_agents_own_request_is_no_method(tmp_path: Path) -> None:
+    """It cannot deliver by itself, whatever it calls it."""
+    async with staged(tmp_path) as stage:
+        session = await stage.session()
+        for method in ("_ag2/channel_delivery", "channel_delivery", "_ag2/deliver"):
+            await stage.prompt(session, f"#call {method} {{}}")
+        await stage.events(session, 6)
+        assert 3 == len(stage.provider.texts)
+        assert [-32601] * 3 == [json.loads(text)["code"] for text in stage.provider.texts]
