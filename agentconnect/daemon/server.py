@@ -7,6 +7,7 @@ import logging
 import socket
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import cast
 
 import trio
 from hypercorn.config import Config
@@ -76,7 +77,8 @@ async def serve(
             await trio.aclose_forcefully(stream)
             return
         try:
-            await TCPServer(wrapped, config, context, ConnectionState({}), stream)
+            plain = cast("trio.SSLStream[trio.SocketStream]", stream)  # it takes either
+            await TCPServer(wrapped, config, context, ConnectionState({}), plain)
         except Exception as error:  # noqa: BLE001 - this connection's alone
             log.info("a connection ended badly: %s", type(first_cause(error)).__name__)
         finally:
