@@ -145,6 +145,7 @@ SHOWN: dict[str, tuple[str, ...]] = {
     ),
     "15.6 a folder outside the delivery root": (
         e2e("security", "no_way_to_another_conversations_file"),
+        "tests/shell/relay/test_keyed.py::test_a_folder_that_is_not_one_strictly_inside_the_root",
     ),
     "15.6 a Turn root with export/ in it": (E2E.format("an_export_folder_inside_a_root"),),
     "15.6 on a Turn connection": (
@@ -157,7 +158,11 @@ SHOWN: dict[str, tuple[str, ...]] = {
     "13 notify": (e2e("tables", "a_word_at_once"),),
     "10,000 entries": (shell("life", "ten_thousand_entries"),),
     "10 MiB text": (e2e("tables", "broken_requests_name_their_field"),),
-    "hostile JSON": (shell("answers", "hostile_json"), LISTENER.format("hostile_params")),
+    "hostile JSON": (
+        shell("answers", "hostile_json"),
+        LISTENER.format("hostile_params"),
+        "tests/core/acp/test_jsonrpc.py::test_half_an_emoji_in_an_extension_is_not_repaired",
+    ),
     "planted links": (
         e2e("security", "links_planted_in_an_export_folder_are_not_followed"),
         shell("folders", "planted_links_are_not_followed"),

@@ -11,6 +11,7 @@ import trio
 
 from agentconnect.core.delivery.ledger import Part, PartKind
 from agentconnect.core.delivery.posting import Reply
+from agentconnect.relay.egress import Refusal
 from agentconnect.relay.exports import Exports
 from agentconnect.relay.keyed import FILES_AT_ONCE, TEXTS_AT_ONCE, KeyedPosts
 from tests.shell.relay.rig import running
@@ -163,6 +164,20 @@ async def test_deliveries_leave_connections_to_the_turns(tmp_path: Path) -> None
             assert TEXTS_AT_ONCE == len(broker.of("messages"))
             assert FILES_AT_ONCE == len(broker.of("media"))
             many.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    "folder", ["", ".", "..", "/", "../out", "w.r/deep", "link", "gone", "f\0"]
+)
+def test_a_folder_that_is_not_one_strictly_inside_the_root(tmp_path: Path, folder: str) -> None:
+    """Whatever a row of the store says: nothing is opened by it (§5)."""
+    root, out = tmp_path / "export", tmp_path / "out"
+    for place in (root / "w.r" / "deep", out):
+        place.mkdir(parents=True)
+        (place / "a").write_text("secret")
+    (root / "link").symlink_to(out)
+    for path in (out / "a", root / "w.r" / "deep" / "a", root / "link" / "a"):
+        assert isinstance(Exports(str(root)).read(folder, bytes(path)), Refusal)
 
 
 def test_the_delivery_root_is_sealed(tmp_path: Path) -> None:
