@@ -5,11 +5,13 @@ the body is read here, within its limit, and travels beside it.
 """
 
 import logging
+import math
 import re
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
 import msgspec
+import trio
 
 from agentconnect.core.daemon.body import MAX_BODY_BYTES, MAX_WEBHOOK_BODY_BYTES
 from agentconnect.core.daemon.guard import (
@@ -34,6 +36,8 @@ CheckHook = Callable[[bytes, bytes, tuple[str, ...]], bool]
 BODY = "agentconnect.body"
 HEADERS = "agentconnect.headers"
 MAX_HEAD_BYTES = 64 * 1024
+DRAIN_BYTES, DRAIN_S = 4 * MAX_BODY_BYTES, 5.0
+"""Of a body that is too long: so much is read and dropped before the refusal."""
 MAX_OPEN = 512
 """Requests at once, streams included."""
 
@@ -138,17 +142,22 @@ async def _body(
 ) -> bytes | None:
     """The body; one byte too long where it is too long; None where the client has left."""
     stated = next(iter(headers.get("content-length", ())), "")
-    if stated.isascii() and stated.isdigit() and (len(stated) > 18 or int(stated) > limit):
-        return bytes(limit + 1)
-    parts, size, more = [], 0, True
-    while more and size <= limit:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            return None
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        more = message.get("more_body", False)
-    return b"".join(parts)
+    told = stated.isascii() and stated.isdigit() and (len(stated) > 18 or int(stated) > limit)
+    parts, size, more = list[bytes](), 0, True
+    with trio.move_on_after(DRAIN_S if told else math.inf) as reading:
+        while more and size <= DRAIN_BYTES:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return None
+            part = message.get("body", b"")
+            size += len(part)
+            more = message.get("more_body", False)
+            if size <= limit and not told:
+                parts.append(part)
+            else:  # the rest is let go: who still writes would not read the answer
+                parts.clear()
+                reading.deadline = min(reading.deadline, trio.current_time() + DRAIN_S)
+    return bytes(limit + 1) if told or size > limit else b"".join(parts)
 
 
 async def reply(send: Send, answer: Answer, extra: tuple[tuple[str, str], ...] = ()) -> None:
