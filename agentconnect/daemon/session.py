@@ -175,7 +175,7 @@ class Session:
             self._tell(job, events.TURN_COMPLETE, events.turn_complete(self.id, reason, job.of))
         else:
             self._tell_error(job, "turn_stopped" if stopped else "agent_failed")
-        return final if deadline.cause is None else None
+        return final
 
     # --- events -----------------------------------------------------------------------------
 

@@ -219,6 +219,29 @@ async def test_cancel_stops_the_running_prompt_alone(tmp_path: Path) -> None:
     assert ["You said: b"] == [wanted.text for _, wanted, _ in api.channels.sent]
 
 
+@pytest.mark.parametrize("limit_s", [0.0, 0.2], ids=["cancelled", "too late"])
+async def test_a_good_end_behind_a_stop_delivers_nothing(tmp_path: Path, limit_s: float) -> None:
+    """The agent answers all the same, after it was told to stop: nobody waits for that answer."""
+
+    async def stubborn(talk: FakeTalk, _text: str, tell: Tell) -> str:
+        await talk.stopped.wait()
+        tell(said("The whole answer."))
+        return "end_turn"
+
+    async with running(tmp_path, pace=Pace(turn_timeout_s=limit_s, cancel_grace_s=5.0)) as api:
+        api.agent.script = stubborn
+        session = await api.session()
+        await api.prompt(session, "hi", delivery=DELIVERY)
+        if not limit_s:
+            await until(lambda: bool(api.agent.talks[session].prompts))
+            await api.call("POST", f"/session/{session}/cancel")
+        (event,) = await api.collected(session, 1)
+        assert 0 == len(api.daemon.authorizations)
+    word = event["data"]["data"].get("stopReason") or event["data"]["data"]["code"]
+    assert ("turn_timeout" if limit_s else "cancelled") == word
+    assert [] == api.channels.sent
+
+
 async def test_a_turn_has_a_time_limit(tmp_path: Path) -> None:
     """It is asked to stop, then its process is ended; what it said is not sent."""
 

@@ -109,6 +109,26 @@ async def test_a_task_that_fires_once_is_gone_from_the_file(tmp_path: Path) -> N
     assert "delivered" == result["data"]["data"]["status"]
 
 
+@pytest.mark.parametrize("recurring", [True, False])
+async def test_a_run_that_fails_delivers_nothing(tmp_path: Path, recurring: bool) -> None:
+    """What fires once may deliver no more; another's next run may."""
+
+    async def fails(_talk: FakeTalk, _text: str, tell: Tell) -> str:
+        tell(said("Half an answer."))
+        return "max_tokens"
+
+    clock = Clock(NINE - MINUTE)
+    async with running(tmp_path, now=clock) as api:
+        api.agent.script = fails
+        task = await added(api, recurring=recurring)
+        assert 1 == len(api.daemon.authorizations)
+        await at(api, clock, NINE)
+        (event,) = await api.collected(task["sessionId"], 1)
+        assert (1 if recurring else 0) == len(api.daemon.authorizations)
+    assert "max_tokens" == event["data"]["data"]["stopReason"]
+    assert [] == api.channels.sent
+
+
 async def test_a_slot_is_skipped_while_the_last_run_is_under_way(tmp_path: Path) -> None:
     """It is recorded, and the next slot fires again."""
     clock, held = Clock(NINE - MINUTE), Held()
