@@ -184,8 +184,52 @@ def _blocks(extra: Mapping[str, object], wall_now: float, *, moving: bool) -> li
     found: list[tuple[str, str]] = []
     for name in sorted(extra)[:10]:
         block = extra[name]
-        if isinstance(block, dict):
+        workers = block.get("workspaces") if isinstance(block, dict) else None
+        if name == "channels" and isinstance(workers, dict) and workers:
+            found += _channels(workers)
+        elif isinstance(block, dict):
             members = sorted(block.items(), key=_place)[:20]
             told = [_member(key, value, wall_now, moving=moving) for key, value in members]
             found.append((name, ", ".join(filter(None, told)) or "nothing to say"))
     return found
+
+
+def _channels(workers: Mapping[str, object]) -> list[tuple[str, str]]:
+    """A line for each workspace with IM channels (channel-delivery.md §16)."""
+    found: list[tuple[str, str]] = []
+    for workspace in sorted(workers)[:_MOST_WORKSPACES]:
+        worker = workers[workspace]
+        told = _worker(worker) if isinstance(worker, dict) else "unreadable"
+        found.append(("channels", f"{clean(workspace, 40)}: {told}"))
+    if (more := len(workers) - _MOST_WORKSPACES) > 0:
+        found.append(("channels", f"and {more} more workspaces"))
+    return found
+
+
+def _worker(worker: Mapping[str, object]) -> str:
+    """How one worker is, each of its channels, and what has come of its deliveries."""
+    channels = worker.get("channels")
+    known = channels if isinstance(channels, dict) else {}
+    names = sorted(known)
+    each = [f"{clean(name, 40)} {clean(str(known[name]), 20)}" for name in names[:_MOST_CHANNELS]]
+    if len(names) > _MOST_CHANNELS:
+        each.append(f"and {len(names) - _MOST_CHANNELS} more channels")
+    counts = [
+        f"{number} {words}"
+        for name, words in _COUNTS
+        if isinstance(number := worker.get(name), int) and (number or name == "delivered")
+    ]
+    code = worker.get("last_code")
+    if isinstance(code, str) and code:
+        counts.append(f"the last failure was {clean(code, 60)}")
+    parts = (clean(str(worker.get("state", "unknown")), 20), ", ".join(each), ", ".join(counts))
+    return "; ".join(filter(None, parts))
+
+
+_MOST_WORKSPACES, _MOST_CHANNELS = 20, 8
+_COUNTS = (
+    ("in_flight", "in flight"),
+    ("delivered", "delivered"),
+    ("failed", "failed"),
+    ("skipped", "with nothing to send"),
+)

@@ -133,6 +133,35 @@ def test_what_a_person_wants_to_know_is_shown(
         assert words in out
 
 
+def test_channel_workers_are_told_by_workspace(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its state, its channels, what came of deliveries; a strange block costs nothing else."""
+    main_worker = {
+        "state": "running",
+        "channels": {"ops": "running", "mail\x1b[31m": "failed"},
+        "in_flight": 2,
+        "delivered": 7,
+        "failed": 1,
+        "skipped": 3,
+        "last_code": "channel_delivery_rejected",
+    }
+    started = {"state": "starting", "channels": {}, "delivered": 0, "failed": 0, "last_code": ""}
+    workers = {"side": started, "main": main_worker, "odd": 5, "bare": {"channels": [1]}}
+    path = written(tmp_path / "s.json", channels={"workspaces": workers})
+    assert main(["status", str(path)]) == 0
+    out = capsys.readouterr().out
+    told = [line.strip() for line in out.splitlines() if line.startswith("  channels")]
+    assert [
+        "channels    bare: unknown",
+        "channels    main: running; mail?[31m failed, ops running; 2 in flight, 7 delivered, "
+        "1 failed, 3 with nothing to send, the last failure was channel_delivery_rejected",
+        "channels    odd: unreadable",
+        "channels    side: starting; 0 delivered",
+    ] == told
+    assert "nothing to say" not in out
+
+
 def test_json_is_one_object_and_nothing_else(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
