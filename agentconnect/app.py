@@ -14,6 +14,7 @@ from agentconnect import assembly, checks, wiring
 from agentconnect.adapters.contract import Adapter
 from agentconnect.config.settings import LoadedSettings
 from agentconnect.core.errors import AgentConnectError, first_cause
+from agentconnect.daemon.board import Board
 from agentconnect.relay import Relay, open_relay
 from agentconnect.status.notify import Notifier
 from agentconnect.status.writer import StatusWriter
@@ -31,9 +32,16 @@ Ready = Callable[[], Awaitable[None]]
 
 
 async def run_worker(
-    loaded: LoadedSettings, stop: Stop, *, say: Say, ready: Ready | None = None
+    loaded: LoadedSettings,
+    stop: Stop,
+    *,
+    say: Say,
+    ready: Ready | None = None,
+    board: Board | None = None,
 ) -> int:
     """Run the worker until it is asked to stop; the exit code (128 + n after a second signal).
+
+    ``board`` shows its scheduled tasks while it runs.
 
     Raises: AgentConnectError with the sentence to say: settings, preflight, lock, relay.
     """
@@ -42,7 +50,7 @@ async def run_worker(
     with wiring.claim(loaded, layout):
         status = wiring.status_writer(loaded.settings, layout)
         notifier = wiring.notifier(loaded.environment)
-        worker = _Worker(loaded, stop, status, notifier, say, ready, secrets)
+        worker = _Worker(loaded, stop, status, notifier, say, ready, secrets, board)
         try:
             async with trio.open_nursery() as root:
                 await root.start(status.run)
@@ -73,6 +81,7 @@ class _Worker:
     say: Say
     ready: Ready | None
     secrets: set[str]
+    board: Board | None
 
     async def serve(self, root: trio.Nursery) -> None:
         """Start-up in the order of worker.md §4, then results > agents > work > intake."""
@@ -98,7 +107,8 @@ class _Worker:
 
     async def _agents(self, parts: wiring.Parts, relay: Relay, journal: Journal) -> None:
         """The agent processes: they outlive every turn, and end before the results do."""
-        with assembly.beside(parts, relay, self.status, (TURN_GRACE_S, WORK_BUDGET_S)) as beside:
+        graces = (TURN_GRACE_S, WORK_BUDGET_S)
+        with assembly.beside(parts, relay, self.status, graces, self.board) as beside:
             async with trio.open_nursery() as agents:
                 await agents.start(parts.adapter.run)
                 async with self.stop.cuts():

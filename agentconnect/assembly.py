@@ -15,6 +15,7 @@ from agentconnect.channels.link import Spawn, spawner
 from agentconnect.channels.manager import ChannelWorkers
 from agentconnect.core.delivery.capability import overlap
 from agentconnect.core.delivery.ports import DeliveryService, Destinations
+from agentconnect.daemon.board import Board
 from agentconnect.daemon.ports import Bridge, Bridging
 from agentconnect.daemon.session import Pace
 from agentconnect.daemon.setup import DaemonParts
@@ -91,7 +92,11 @@ class Beside(msgspec.Struct, frozen=True, kw_only=True):
 
 @contextmanager
 def beside(
-    parts: Parts, relay: Relay, status: StatusWriter, graces: tuple[float, float]
+    parts: Parts,
+    relay: Relay,
+    status: StatusWriter,
+    graces: tuple[float, float],
+    board: Board | None = None,
 ) -> Iterator[Beside]:
     """The deliveries and the daemon, where there are any; ``graces`` in s: of turns, of work.
 
@@ -107,6 +112,8 @@ def beside(
         return
     with spawner(parts.environment) as spawn:
         api = _daemon(parts.daemon, parts, status, spawn)
+        if board is not None:
+            board.show(api.scheduler.overview)
         found.append(Standing(run=api.run, listen=api.listen, stop=partial(api.stop, graces[0])))
         yield Beside(later=later, standing=tuple(found))
 

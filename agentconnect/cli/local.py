@@ -16,6 +16,7 @@ from agentconnect.cli.console import complain, hush, say
 from agentconnect.cli.loading import load_settings
 from agentconnect.cli.options import Options, UsageError
 from agentconnect.cli.places import folder, listen_at, user
+from agentconnect.daemon.board import Board
 from agentconnect.embedded.server import EmbeddedRelay, LocalSetup, open_embedded
 from agentconnect.stopping import Stop
 from agentconnect.store.delivery_record import posting_keys
@@ -40,8 +41,10 @@ def run_local(options: Options) -> int:
 
 async def _local_session(options: Options, home: Path) -> int:
     host, port = listen_at(options.listen, default=("127.0.0.1", _last_port(home)))
-    late = _LateKeys()
-    async with open_embedded(home / "relay", host=host, port=port, is_late=late) as relay:
+    late, board = _LateKeys(), Board()
+    async with open_embedded(
+        home / "relay", host=host, port=port, extras=board, is_late=late
+    ) as relay:
         _keep_port(home, relay.origin)
         setup = await relay.ensure_local(agent_name="helper", owner_name=user())
         loaded = load_settings(options, _local_fixed(setup.agent_token, home), _local_defaults)
@@ -61,7 +64,7 @@ async def _local_session(options: Options, home: Path) -> int:
             if options.say is not None:
                 nursery.start_soon(_give_up, stop)
             speak = say if options.say is None else hush
-            code = await run_worker(loaded, stop, say=speak, ready=ready)
+            code = await run_worker(loaded, stop, say=speak, ready=ready, board=board)
             nursery.cancel_scope.cancel(reason="the worker ended")
     return code if options.say is None or answered or code else 1
 

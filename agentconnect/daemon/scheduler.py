@@ -12,6 +12,7 @@ import trio
 from msgspec.structs import replace
 
 from agentconnect.core.daemon.cron import Zone
+from agentconnect.core.daemon.outcomes import Shown, overview
 from agentconnect.core.daemon.refusals import (
     TASK_NOT_FOUND,
     TASK_SESSION_FAILED,
@@ -135,6 +136,20 @@ class Scheduler:
         except (StoreUnreadableError, OSError) as error:
             self._told(workspace, error)
             raise RefusedError(TASKS_UNREADABLE) from None
+
+    async def overview(self) -> list[Shown]:
+        """Every task as its owner sees it, with what came of it; trouble with a file is a row."""
+        stored: dict[str, tuple[Task, ...]] = {}
+        broken: list[Shown] = []
+        for each in self._workspaces:
+            try:
+                stored[each.id] = await self.tasks(each)
+            except RefusedError as error:
+                told = error.refusal.error
+                broken.append(Shown(title=each.id, workspace=each.id, result=told, failed=True))
+        sessions = self._sessions
+        busy = sessions.busy_tasks()
+        return broken + overview(stored, sessions.outcomes, busy, now=self.now(), zone=self.zone)
 
     async def add(self, workspace: Workspace, new: NewTask) -> Task:
         """Store a task, in a session of its own. Raises: RefusedError."""

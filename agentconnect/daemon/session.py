@@ -45,6 +45,10 @@ def _nothing(_final: str | None) -> None:
     """There is nothing to deliver."""
 
 
+def _unheard(_kind: str, _data: Mapping[str, Any]) -> None:
+    """Nobody follows what comes of turns."""
+
+
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """One prompt of a session. ``of`` ties its events to it; ``ended`` is called exactly once."""
 
@@ -67,8 +71,17 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 class Session:
     """A conversation with its queue and ring. :meth:`run` is its standing task."""
 
-    def __init__(self, session_id: str, workspace: Workspace, talk: Talk, pace: Pace) -> None:
+    def __init__(
+        self,
+        session_id: str,
+        workspace: Workspace,
+        talk: Talk,
+        pace: Pace,
+        heard: Callable[[str, Mapping[str, Any]], None] = _unheard,
+    ) -> None:
+        """``heard`` gets the end of every turn: the event's type and its data."""
         self.id = session_id
+        self._heard = heard
         self.workspace = workspace
         self.talk = talk
         self._pace = pace
@@ -203,6 +216,7 @@ class Session:
             either.start_soon(_first, self.over, either.cancel_scope)
 
     def _tell(self, job: Job, kind: str, data: Mapping[str, Any]) -> None:
+        self._heard(kind, data)
         if not job.unheard:
             self.publish(kind, data, job.prompt_id)
 

@@ -9,6 +9,7 @@ import trio
 
 from agentconnect.core.daemon.authorizations import Authorizations
 from agentconnect.core.daemon.fields import Prompt
+from agentconnect.core.daemon.outcomes import Outcomes
 from agentconnect.core.daemon.refusals import (
     PROMPT_QUEUE_FULL,
     RUNTIME_UNAVAILABLE,
@@ -25,7 +26,7 @@ from agentconnect.core.daemon.tasks import Task
 from agentconnect.core.daemon.workspaces import Workspace
 from agentconnect.daemon.asking import RefusedError
 from agentconnect.daemon.host import Host
-from agentconnect.daemon.ports import Bridge, Channels
+from agentconnect.daemon.ports import Bridge, Channels, Talk
 from agentconnect.daemon.session import Job, Pace, Session
 
 log = logging.getLogger("agentconnect.daemon")
@@ -53,6 +54,7 @@ class Sessions:
         self._tasks: trio.Nursery | None = None
         self._opening = 0
         self.closing = False
+        self.outcomes = Outcomes()
         self.host = Host(authorizations, channels, self._publish)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -114,7 +116,7 @@ class Sessions:
                     await talk.retire()
         if self.closing:
             raise RefusedError(RUNTIME_UNAVAILABLE)
-        return self._add(Session(session_id, workspace, talk, self._pace)) if opened else None
+        return self._add(session_id, workspace, talk) if opened else None
 
     def revived(self, session_id: str, workspace: Workspace) -> Session:
         """The session of a stored task: the open one, or one that begins its agent when needed."""
@@ -122,7 +124,7 @@ class Sessions:
         if found is not None and not found.over.is_set():
             return found
         talk = self._bridges[workspace.id].session(session_id)
-        return self._add(Session(session_id, workspace, talk, self._pace))
+        return self._add(session_id, workspace, talk)
 
     def close(self, session: Session) -> None:
         """It is no more: what waits is dropped, what runs is told to stop."""
@@ -133,8 +135,9 @@ class Sessions:
         """The tasks of which a fire waits or runs."""
         return set[str]().union(*(session.busy_tasks for session in self._by_id.values()))
 
-    def _add(self, session: Session) -> Session:
+    def _add(self, session_id: str, workspace: Workspace, talk: Talk) -> Session:
         assert self._tasks is not None, "sessions are not running"
+        session = Session(session_id, workspace, talk, self._pace, self.outcomes.heard)
         self._by_id[session.id] = session
         self._tasks.start_soon(self._live, session)
         return session
@@ -209,10 +212,13 @@ class Sessions:
             ended=ended,
             task_id=task.id,
         )
+        self.outcomes.fired(workspace.id, task, fire.fired_at)
         session.queue(job, bounded=False)
 
     def catch_up(self, workspace: Workspace, missed: Missed) -> None:
         """Queue what one session missed; it delivers nowhere."""
+        for task in missed.tasks:
+            self.outcomes.missed(workspace.id, task)
         session = self.revived(missed.session_id, workspace)
         prompt_id = str(uuid4())
         block = {"type": "text", "text": missed.prompt}
@@ -238,6 +244,7 @@ class Sessions:
         return self._by_id.get(session.id) is session
 
     def _publish(self, session_id: str, kind: str, data: Mapping[str, Any], prompt: str) -> None:
+        self.outcomes.heard(kind, data)
         session = self._by_id.get(session_id)
         if session is not None:
             session.publish(kind, data, prompt)

@@ -5,7 +5,7 @@ nothing here knows HTTP.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -37,7 +37,7 @@ class House:
         state_dir: Path,
         timing: Timing,
         faults: Faults | None,
-        extras: Callable[[], object] | None = None,
+        extras: Callable[[], Awaitable[object]] | None = None,
         is_late: Callable[[str], bool] | None = None,
     ) -> None:
         self.timing = timing

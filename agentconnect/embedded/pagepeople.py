@@ -5,7 +5,6 @@ by whom they trust; an agent is removed by its owner.
 """
 
 import shlex
-from typing import Any
 
 import msgspec
 from starlette.requests import Request
@@ -280,9 +279,9 @@ async def remove_agent(house: House, me: User, request: Request) -> Response:
     return answer({"ok": True})
 
 
-async def extras(house: House, _me: User, _request: Request) -> Response:
-    """``GET /page/extras``: what the program that started the relay adds to the page."""
-    told: Any = {} if house.extras is None else house.extras()
+async def extras(house: House, me: User, _request: Request) -> Response:
+    """``GET /page/extras``: what the worker beside us tells its owner, and nobody else."""
+    told: object = {} if house.extras is None or not me.admin else await house.extras()
     return raw_json(msgspec.json.encode(told))
 
 

@@ -6,7 +6,7 @@ stopping: everybody who waits is woken and answered, then the server ends, then 
 
 import logging
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -46,14 +46,14 @@ async def open_embedded(
     public_url: str = "",
     timing: Timing | None = None,
     faults: Faults | None = None,
-    extras: Callable[[], object] | None = None,
+    extras: Callable[[], Awaitable[object]] | None = None,
     is_late: Callable[[str], bool] | None = None,
 ) -> AsyncIterator[EmbeddedRelay]:
     """Run the relay while the block runs; it answers requests from its first line on.
 
     ``public_url`` is what others reach it by, where that is not the bound address. ``faults`` is
-    for tests alone. A worker beside it tells the page by ``extras`` and by ``is_late``: whether a
-    key is one under which it posts what comes after a turn (blocking, called in a thread).
+    for tests alone. A worker beside it tells the owner's page by ``extras``; ``is_late`` says
+    whether it posts what comes after a turn under a key (blocking, called in a thread).
 
     Raises:
         WorkspaceHeldError: another relay uses the state folder.

@@ -1,6 +1,7 @@
 // What the worker on this machine tells (scheduled tasks, late deliveries), if it tells anything.
 
 import { byId, h } from "./dom.js";
+import { scheduled } from "./scheduled.js";
 
 const EVERY_MS = 30_000;
 
@@ -26,7 +27,8 @@ export class Extras {
     const sections = Object.entries(extras ?? {}).filter(([, value]) => !isEmpty(value));
     const box = byId("extras");
     box.hidden = sections.length === 0;
-    box.replaceChildren(...sections.map(([name, value]) => h("details", { open: true }, h("summary", {}, words(name)), list(value))));
+    const folded = new Set([...box.querySelectorAll("details:not([open])")].map((part) => part.dataset.name));
+    box.replaceChildren(...sections.map(([name, value]) => h("details", { open: !folded.has(name), data: { name } }, h("summary", {}, words(name)), name === "scheduled" ? scheduled(value) : list(value))));
   }
 }
 

@@ -277,6 +277,9 @@ async def test_what_the_worker_adds_is_shown(tmp_path: Path, chromium_path: str)
     """Scheduled tasks and the like stand beside the rooms, as text; without any, nothing does."""
     told: dict[str, Any] = {}
 
+    async def telling() -> object:
+        return told
+
     def scenario(stage: Stage, windows: Windows) -> None:
         page = windows.new().open(stage.link)
         expect(page.locator("#extras")).to_be_hidden()
@@ -286,7 +289,7 @@ async def test_what_the_worker_adds_is_shown(tmp_path: Path, chromium_path: str)
         expect(extras.locator("summary")).to_have_text("Scheduled tasks")
         expect(extras.locator("li")).to_have_text("<b>Report</b>Next: 09:00")
 
-    await play(tmp_path, chromium_path, scenario, extras=lambda: told)
+    await play(tmp_path, chromium_path, scenario, extras=telling)
 
 
 async def test_running_steps_outlive_a_reload(tmp_path: Path, chromium_path: str) -> None:

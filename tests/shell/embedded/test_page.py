@@ -235,11 +235,22 @@ async def test_unread_is_counted_until_it_is_read(tmp_path: Path) -> None:
 
 
 async def test_extras_come_from_the_callable(tmp_path: Path) -> None:
-    """What the starting program adds is served as it is; without it there is nothing."""
+    """What the starting program adds is for the owner alone; without it there is nothing."""
+    told = {"scheduled": [{"title": "Report"}]}
+
+    async def telling() -> object:
+        return told
+
     async with _page(tmp_path / "a") as (_, browser):
         assert (await browser.get("/page/extras")).json() == {}
-    async with _page(tmp_path / "b", extras=lambda: {"scheduled": []}) as (_, browser):
-        assert (await browser.get("/page/extras")).json() == {"scheduled": []}
+    async with _page(tmp_path / "b", extras=telling) as (relay, browser):
+        assert (await browser.get("/page/extras")).json() == told
+        for tier in ("owner", "guest"):
+            _, link = await relay.relay.add_person(relay.room, tier, tier)
+            async with relay.visitor(link) as theirs:
+                assert (await theirs.get("/page/extras")).json() == {}
+        await browser.post("/page/logout")
+        assert (await browser.get("/page/extras")).status_code == 401
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,7 @@ async def test_clients_that_hang_up_leave_nothing_behind(tmp_path: Path) -> None
 async def test_an_error_inside_is_500_without_a_trace(tmp_path: Path) -> None:
     """A callable that breaks costs its own request; the answer quotes nothing of it."""
 
-    def broken() -> object:
+    async def broken() -> object:
         raise RuntimeError("/secret/path")
 
     async with running_relay(tmp_path, extras=broken) as relay, relay.visitor() as browser:
