@@ -6,12 +6,15 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
+import trio
 
 from tests.support.worker import alive, children_of, environment, start, until
 
@@ -29,12 +32,12 @@ def local_environment(folder: Path) -> dict[str, str]:
 
 
 @contextmanager
-def process(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+def process(folder: Path, *arguments: str, **more: str) -> Iterator[subprocess.Popen[bytes]]:
     """A running command; its output goes to ``out``."""
     with (folder / "out").open("ab") as out:
         running = subprocess.Popen(
             [sys.executable, "-m", "agentconnect", *arguments],
-            env=local_environment(folder),
+            env={**local_environment(folder), **more},
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
@@ -110,6 +113,44 @@ async def test_local_prints_one_url_that_opens_and_ctrl_c_ends_everything(tmp_pa
     with process(tmp_path, "local"):
         again, _secret = await link(tmp_path)
         assert again == origin
+
+
+async def test_the_page_of_local_shows_scheduled_tasks(tmp_path: Path) -> None:
+    """With the API on: nothing, then a task that waits, then what came of it."""
+    api = {
+        "AGENT_CONNECT_DAEMON_LISTEN": "127.0.0.1:0",
+        "AGENT_CONNECT_WORKSPACE": str(tmp_path / "ws"),
+    }
+
+    def schedule(*words: str) -> str:
+        return subprocess.run(
+            [sys.executable, "-m", "agentconnect", "schedule", *words],
+            env={**local_environment(tmp_path), **api},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        ).stdout
+
+    with process(tmp_path, "local", **api):
+        origin, secret = await link(tmp_path)
+        async with httpx.AsyncClient(base_url=origin, trust_env=False) as browser:
+            await browser.post("/page/login", json={"token": secret})
+
+            async def shown() -> list[dict[str, Any]]:
+                found: dict[str, list[dict[str, Any]]] = (await browser.get("/page/extras")).json()
+                return found.get("scheduled", [])
+
+            assert [] == await shown()
+            added = schedule("add", "--cron", "0 9 * * *", "--name", "Digest", "Say hello")
+            (waits,) = await shown()
+            assert ("Digest", "main", "") == (waits["title"], waits["workspace"], waits["result"])
+            assert waits["next_at"] > time.time() * 1000
+            schedule("run", added.split()[1])
+            with trio.fail_after(60):
+                while (ran := (await shown())[0])["result"] != "It ran and was answered.":
+                    await trio.sleep(0.05)
+            assert not ran["failed"]
 
 
 async def test_a_second_local_is_refused_by_pid(tmp_path: Path) -> None:

@@ -32,9 +32,9 @@ async def test_the_owner_sees_what_runs_when(tmp_path: Path, chromium_path: str)
         return told
 
     def scenario(stage: Stage, windows: Windows) -> None:
-        page = windows.new(WIDE, color_scheme="light", timezone_id="UTC", locale="en-GB").open(
-            stage.link
-        )
+        wide = windows.new(WIDE, color_scheme="light", timezone_id="UTC", locale="en-GB")
+        wide.page.clock.install()
+        page = wide.open(stage.link)
         part = page.locator("#extras details")
         expect(part.locator("summary")).to_have_text("Scheduled")
         report, once, off = (part.locator("li").nth(at) for at in range(3))
@@ -50,7 +50,9 @@ async def test_the_owner_sees_what_runs_when(tmp_path: Path, chromium_path: str)
         part.locator("summary").click()
         expect(once).to_be_hidden()
         told["scheduled"] = [OFF]
-        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+        page.clock.fast_forward(31_000)
+        expect(part.locator("li")).to_have_count(1)
+        expect(part.locator("li")).to_be_hidden()
         small = windows.new(NARROW, color_scheme="dark").open(stage.link)
         expect(small.locator("#extras li")).to_have_count(1)
         assert small.evaluate("document.documentElement.scrollWidth <= innerWidth")
