@@ -307,5 +307,5 @@ class Histories(RuleBasedStateMachine):
 
 TestHistories = Histories.TestCase
 TestHistories.settings = settings(
-    max_examples=min(200, settings().max_examples), stateful_step_count=40
+    max_examples=max(30, settings().max_examples // 12), stateful_step_count=40
 )
