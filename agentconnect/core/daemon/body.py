@@ -25,6 +25,10 @@ class Repeating(dict[str, Any]):
     repeated: frozenset[str] = frozenset()
 
 
+class NoObject(dict[str, Any]):
+    """What a body reads as that is JSON but no object: all its fields are missing."""
+
+
 def repeats(value: dict[str, Any]) -> frozenset[str]:
     """The members that stood in the object more than once, if it was read from a body."""
     return value.repeated if isinstance(value, Repeating) else frozenset()
@@ -38,11 +42,11 @@ def check_media_type(content_type: str | None) -> Refusal | None:
 
 
 def read_body(data: bytes) -> dict[str, Any] | Refusal:
-    """The object that a body holds; JSON that is no object reads as ``{}``."""
+    """The object that a body holds; JSON that is no object reads as an empty one."""
     try:
         value = msgspec.json.decode(data)  # the strict one: no NaN, no lone surrogate, no tail
         if not isinstance(value, dict):
-            return {}
+            return NoObject()
         value = json.loads(data.decode(), object_pairs_hook=_pairs)
     except (ValueError, RecursionError):
         return BAD_JSON

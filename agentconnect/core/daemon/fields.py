@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from agentconnect.core.daemon.body import repeats
+from agentconnect.core.daemon.body import NoObject, repeats
 from agentconnect.core.daemon.refusals import Refusal, field_refusal
 from agentconnect.core.daemon.target import Target, read_delivery
 from agentconnect.core.daemon.text import cut, whole_characters
@@ -88,6 +88,8 @@ def read_optional_delivery(body: dict[str, Any]) -> Target | Refusal | None:
 
 def read_session(body: dict[str, Any]) -> str | Refusal | None:
     """The ``cwd`` that a new session asks for; None: the primary workspace's."""
+    if isinstance(body, NoObject):  # no field is needed here, so nothing else would refuse it
+        return field_refusal("workspace_mismatch", "The body must be an object.")
     cwd = body.get("cwd")
     if cwd is None or isinstance(cwd, str):
         return cwd

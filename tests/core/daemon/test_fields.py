@@ -146,6 +146,12 @@ def test_a_session_names_a_path_or_nothing() -> None:
     assert "workspace_mismatch" == _code(read_session({"cwd": 5}))
 
 
+@pytest.mark.parametrize("data", [b"[null]", b'"x"', b"null", b"5"])
+def test_no_session_is_made_for_what_is_no_object(data: bytes) -> None:
+    """It needs no field, so nothing that is missing would refuse it."""
+    assert "workspace_mismatch" == _code(read_session(body(data)))
+
+
 @pytest.mark.parametrize(
     "kind", ["application/json", "Application/JSON;charset=utf-8", " application/json ; x"]
 )
