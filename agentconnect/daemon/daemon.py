@@ -118,15 +118,18 @@ class Daemon:
         listener, self._bound = listening(self._parts.listen)
         with listener:
             async with trio.open_nursery() as tree:
+                for (
+                    problem
+                ) in self._parts.problems:  # first: a list of tasks that is broken is worse
+                    log.warning("%s", problem)
+                    self._telling.problem(problem)
                 await tree.start(self._channels.run)
                 await tree.start(self.sessions.run)
                 await self.scheduler.register()
                 self._life = Life.RUNNING
                 await tree.start(self._serve, listener)
                 self._telling.listens(self.address)
-                for problem in self._parts.problems:
-                    log.warning("%s", problem)
-                    self._telling.problem(problem)
+                log.info("the API listens at %s", self.address)
                 task_status.started()
                 await self._stopped.wait()
                 tree.cancel_scope.cancel(reason="the daemon has stopped")

@@ -98,6 +98,8 @@ def prepare(
     at = read_listen(listen)
     found = read_workspaces(where.workspaces, repo)
     problems = list(found.problems)
+    if channels is not None and not channels.exists():
+        problems.append(f"AGENT_CONNECT_CHANNELS_FILE names {channels}, which is not there.")
     by_workspace: dict[str, Channels] = {}
     for workspace in found.workspaces:
         own = channels if workspace.id == PRIMARY_ID and channels else where.channels(workspace.id)

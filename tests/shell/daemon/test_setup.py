@@ -135,6 +135,13 @@ def test_channels_of_a_folder_that_is_not_trusted_are_not_read(tmp_path: Path) -
     assert "Entry 2" in found.problems[0]
 
 
+def test_a_channels_file_that_was_named_and_is_missing_is_said(tmp_path: Path) -> None:
+    """A slip in its name is no wish for no channels; the default place may be empty."""
+    (problem,) = prepared(tmp_path, channels=tmp_path / "chanels.json").problems
+    assert f"AGENT_CONNECT_CHANNELS_FILE names {tmp_path / 'chanels.json'}" in problem
+    assert () == prepared(tmp_path).problems
+
+
 def test_without_the_api_no_web_server_is_imported() -> None:
     """What a worker imports to run holds neither Starlette nor Hypercorn."""
     program = (
