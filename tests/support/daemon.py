@@ -16,7 +16,7 @@ from agentconnect.core.daemon.host import WorkerRequest
 from agentconnect.core.daemon.workspaces import Workspace
 from agentconnect.core.destination import Code
 from agentconnect.daemon.daemon import Daemon, Telling
-from agentconnect.daemon.ports import Hear
+from agentconnect.daemon.ports import Channels, Hear
 from agentconnect.daemon.session import Pace
 from agentconnect.daemon.setup import DaemonParts, Listen
 from agentconnect.store.layout import Layout
@@ -277,6 +277,7 @@ async def running(
     origins: frozenset[str] = frozenset(),
     sessions: bool = True,
     channels: FakeChannels | None = None,
+    workers: Channels | None = None,
     files: Mapping[str, ChannelsFile] | None = None,
     pace: Pace = Pace(turn_timeout_s=0.0, cancel_grace_s=1.0),  # noqa: B008 - frozen
     zone: Zone = UTC,
@@ -284,7 +285,7 @@ async def running(
     problems: list[str] | None = None,
     wait_s: float = 30,
 ) -> AsyncIterator[Api]:
-    """The daemon in a tree as the worker's, on a free port."""
+    """The daemon in a tree as the worker's, on a free port; ``workers`` in place of fakes."""
     parts = DaemonParts(
         listen=Listen(text="127.0.0.1:0", host="127.0.0.1", port=0, loopback=True),
         token=TOKEN,
@@ -301,7 +302,7 @@ async def running(
     clock = {} if now is None else {"now": now}
     daemon = Daemon(
         parts,
-        fake,
+        workers or fake,
         bridges,
         where,
         zone=zone,
