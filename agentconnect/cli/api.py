@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from agentconnect.cli.options import Options, UsageError, printable
+from agentconnect.cli.options import SENTENCE_CHARS, Options, UsageError, printable
 from agentconnect.config import envfile, settings
 from agentconnect.core.errors import AgentConnectError, SettingsError
 from agentconnect.store.layout import Layout
@@ -119,7 +119,8 @@ def _token(where: Layout) -> str:
     found = read_token(where.daemon_token)
     if not found:
         raise SettingsError(
-            f"there is no token: {where.daemon_token} is made when the worker starts with its API"
+            f"{where.daemon_token} is not there: the worker writes its token there when it starts "
+            "with its API. Is AGENT_CONNECT_WORKSPACE that worker's?"
         )
     return found
 
@@ -134,7 +135,7 @@ def _json(text: bytes) -> Any:
 def _refusal(status: int, found: Any) -> str:
     said = found.get("error") if isinstance(found, dict) else None
     code = found.get("code") if isinstance(found, dict) else None
-    sentence = printable(str(said or "the worker's API refused"))
+    sentence = printable(str(said or "the worker's API refused"), SENTENCE_CHARS)
     if status == 401:
         return "the worker's API does not take this token: is it another worker's?"
     return f"{sentence.rstrip('.')} ({printable(str(code or status))})"

@@ -14,7 +14,7 @@ from agentconnect.channels.file import Channels
 from agentconnect.channels.registry import World, build
 from agentconnect.checks import bearer
 from agentconnect.cli.console import complain, say
-from agentconnect.cli.options import Options, printable
+from agentconnect.cli.options import SENTENCE_CHARS, Options, printable
 from agentconnect.config import envfile, settings
 from agentconnect.config.settings import LoadedSettings, Settings
 from agentconnect.core.channels.diagnostic import diagnostic
@@ -85,7 +85,7 @@ async def _tried(found: Mapping[str, Channels]) -> bool:
             fine, told = await _try(channel, world)
             good = good and fine
             named = f"{place}{printable(name)} ({channel.type})"
-            say(f"{'ok  ' if fine else 'FAIL'}  {named}: {printable(told)}")
+            say(f"{'ok  ' if fine else 'FAIL'}  {named}: {printable(told, SENTENCE_CHARS)}")
     return good
 
 

@@ -186,6 +186,9 @@ def _set(options: Options, field: str, given: str) -> None:
     setattr(options, field, given)
 
 
-def printable(text: str) -> str:
-    """A person's text without what a terminal would obey."""
-    return "".join(c if c.isprintable() else "?" for c in text[:80])
+SENTENCE_CHARS = 500
+
+
+def printable(text: str, most: int = 80) -> str:
+    """Foreign text without what a terminal would obey, cut where it is longer than ``most``."""
+    return "".join(c if c.isprintable() else "?" for c in text[:most])

@@ -109,9 +109,12 @@ async def test_notify_and_schedule_on_the_command_line(tmp_path: Path) -> None:
     off = await shell_off(tmp_path)
     assert 1 == off.returncode
     assert b"is the worker running" in off.stderr
+    lost = await shell_off(tmp_path, AGENT_CONNECT_DAEMON_TOKEN="")
+    assert 2 == lost.returncode
+    assert f"{tmp_path / 'workspace' / 'daemon-token'} is not there: ".encode() in lost.stderr
 
 
-async def shell_off(folder: Path) -> Done:
+async def shell_off(folder: Path, **more: str) -> Done:
     """The command when the worker has ended."""
     return await trio.run_process(
         [sys.executable, "-m", "agentconnect", "schedule", "list"],
@@ -119,6 +122,7 @@ async def shell_off(folder: Path) -> Done:
             **os.environ,
             "AGENT_CONNECT_DAEMON_TOKEN": TOKEN,
             "AGENT_CONNECT_WORKSPACE": str(folder / "workspace"),
+            **more,
         },
         capture_stdout=True,
         capture_stderr=True,

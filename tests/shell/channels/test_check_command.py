@@ -5,11 +5,14 @@ import os
 import subprocess
 import sys
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import pytest
 import trio
 
+from agentconnect.channels.apprise import MISSING
 from tests.shell.channels.doubles import Answer, Provider, Seen, Telegram
 
 
@@ -56,6 +59,14 @@ async def test_each_channel_is_one_line_and_nothing_is_sent(tmp_path: Path) -> N
     assert "2:bad" not in out + err
     assert [] == double.messages
     assert {"GET"} == {seen.method for seen in provider.seen}
+
+
+@pytest.mark.skipif(find_spec("apprise") is not None, reason="the extra apprise is installed")
+async def test_a_long_reason_is_said_to_its_end(tmp_path: Path) -> None:
+    """Here the command that mends it."""
+    path = written(tmp_path, others={"type": "apprise", "targets": {"ops": {"url_env": "WHERE"}}})
+    _, out, _ = await checked(AGENT_CONNECT_CHANNELS_FILE=path, WHERE="json://127.0.0.1")
+    assert f"({MISSING}): look at what the channels file says of it" in out
 
 
 async def test_all_good_is_exit_0_also_from_the_default_place(home: Path) -> None:
