@@ -6,10 +6,10 @@ import { clock, dayName, fullTime } from "./words.js";
 export function scheduled(tasks) {
   const several = new Set(tasks.map((task) => task.workspace)).size > 1;
   return h("ul", { class: "extras-list" }, tasks.map((task) => h("li", { class: "scheduled" },
-    h("span", { class: "extras-title", dir: "auto" }, task.title),
+    h("span", { class: "extras-title", dir: "auto" }, task.failed && icon("warn"), task.title),
     several && line("In ", task.workspace),
     next(task),
-    task.result && line(icon(task.failed ? "warn" : "clock"), task.last_at !== null && when(task.last_at), task.last_at !== null && ": ", task.result),
+    task.result && line(task.last_at !== null && when(task.last_at), task.last_at !== null && ": ", task.result),
     (task.delivery || task.to) && line("To ", task.to, task.delivery && `: ${task.delivery}`))));
 }
 
