@@ -1,7 +1,10 @@
 """The door to the providers: what it does not do, and what it does not say."""
 
+import gc
+
 import pytest
 import trio
+import trio.testing
 
 from agentconnect.channels.http import ANSWER_BYTES, HttpDoor, trust
 from agentconnect.core.channels.sending import Ask, DeliveryError, Reply
@@ -120,3 +123,22 @@ async def test_a_cancelled_request_leaves_nothing_open() -> None:
         await server.until(lambda: server.seen)
         asking.cancel_scope.cancel()
     await door.aclose()
+
+
+async def test_a_server_that_hangs_up_amid_the_request_leaves_nothing_half_read() -> None:
+    """It reads the head and goes while the body is still on its way."""
+
+    async def gone(server: RawServer, peer: object) -> None:
+        await peer.stream.receive_some(100)  # type: ignore[attr-defined]
+        await peer.stream.aclose()  # type: ignore[attr-defined]
+
+    async with raw_server(gone) as server:
+        door = HttpDoor(trust())
+        url = f"http://127.0.0.1:{server.port}/x"
+        with pytest.raises(DeliveryError, match="no answer") as refused:
+            await door.ask(Ask(url=url, content=b"x" * 32_000_000))
+        assert "transient" == refused.value.disposition
+        await door.aclose()
+    del refused
+    gc.collect()  # whatever was left half read says so now
+    await trio.testing.wait_all_tasks_blocked()
