@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("dev", max_examples=50, deadline=None)
 settings.register_profile(
     "ci",
-    max_examples=500,
+    max_examples=120,
     deadline=None,
     database=None,
     print_blob=True,

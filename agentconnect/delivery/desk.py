@@ -119,9 +119,12 @@ class DeliveryDesk:
                 nursery.start_soon(self._keep_up, self._watch_keys)
                 nursery.start_soon(self._keep_up, self._report)
                 task_status.started()
+                try:
+                    await trio.sleep_forever()  # cancelled: by stop, or from outside
+                finally:  # while the nursery still takes tasks
+                    self._nursery = None
+                    self._standing.stopping = True
         finally:
-            self._nursery = None
-            self._standing.stopping = True
             self._say_how()
             with trio.move_on_after(CLOSE_WITHIN_S, shield=True):  # may end: a disk that hangs
                 await self._store.close()
@@ -215,7 +218,11 @@ class DeliveryDesk:
             self._begin(active, intake.resume(entry, self._standing))
 
     def _begin(self, active: Active[_Caller], run: Run) -> None:
-        assert self._nursery is not None
+        if self._nursery is None:  # it has just ended
+            run.close()
+            for caller in self._runs.over(active):
+                caller.tell(Retry(retry_after_s=NOT_NOW_S, reason=STOPPING))
+            return
         self._nursery.start_soon(self._run, active, run)
         self._touch()
 

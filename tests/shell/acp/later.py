@@ -171,8 +171,8 @@ class LateFolder:
         return [answers.get(i, {}).get("result") for i in ids]
 
 
-async def until(check: Callable[[], object], limit_s: float = 20.0) -> None:
+async def until(check: Callable[[], object], limit_s: float = 45.0) -> None:
     """Wait for a state that is seen in files."""
     with trio.fail_after(limit_s):
         while not check():
-            await trio.sleep(0.01)
+            await trio.sleep(0.05)
