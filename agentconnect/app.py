@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import trio
 
 from agentconnect import assembly, checks, wiring
-from agentconnect.adapters.contract import Adapter
 from agentconnect.config.settings import LoadedSettings
 from agentconnect.core.errors import AgentConnectError, first_cause
 from agentconnect.daemon.board import Board
@@ -23,26 +22,17 @@ from agentconnect.store.journal import Journal
 from agentconnect.turns.desk import Desk
 
 log = logging.getLogger("agentconnect")
-
-TURN_GRACE_S, RESULTS_BUDGET_S = 10.0, 10.0
-WORK_BUDGET_S = 20.0  # all of it may go to deliveries
-
+TURN_GRACE_S, WORK_BUDGET_S, RESULTS_BUDGET_S = 10.0, 20.0, 10.0  # deliveries: all of work's
 Say = Callable[[str], None]
-Ready = Callable[[], Awaitable[None]]
+Ready = Callable[[], Awaitable[None]] | None
 
 
 async def run_worker(
-    loaded: LoadedSettings,
-    stop: Stop,
-    *,
-    say: Say,
-    ready: Ready | None = None,
-    board: Board | None = None,
+    loaded: LoadedSettings, stop: Stop, *, say: Say, ready: Ready = None, board: Board | None = None
 ) -> int:
     """Run the worker until it is asked to stop; the exit code (128 + n after a second signal).
 
-    ``board`` shows its scheduled tasks while it runs.
-
+    ``board`` shows its scheduled tasks.
     Raises: AgentConnectError with the sentence to say: settings, preflight, lock, relay.
     """
     secrets = wiring.start_logging(loaded)
@@ -79,7 +69,7 @@ class _Worker:
     status: StatusWriter
     notifier: Notifier
     say: Say
-    ready: Ready | None
+    ready: Ready
     secrets: set[str]
     board: Board | None
 
@@ -112,13 +102,13 @@ class _Worker:
             async with trio.open_nursery() as agents:
                 await agents.start(parts.adapter.run)
                 async with self.stop.cuts():
-                    await self._preflight(parts.adapter)
+                    await self._preflight(parts)
                 if not self.stop.asked:
                     await self._work(parts, relay, journal, beside)
                 agents.cancel_scope.cancel(reason="the last turn has ended")
 
-    async def _preflight(self, adapter: Adapter) -> None:
-        description = await adapter.preflight()
+    async def _preflight(self, parts: wiring.Parts) -> None:
+        description = await parts.adapter.preflight()
         self.status.facts(agent=description)
         if description:
             self.say(f"agent-connect: {description}")
