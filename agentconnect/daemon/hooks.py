@@ -6,7 +6,6 @@ authorization, no event.
 
 import logging
 from collections.abc import Mapping
-from typing import Any
 from urllib.parse import unquote_to_bytes
 from uuid import uuid4
 
@@ -16,13 +15,15 @@ from agentconnect.channels.file import Channels as ChannelsFile
 from agentconnect.channels.file import Source
 from agentconnect.core.daemon.guard import check_secret, token_digest
 from agentconnect.core.daemon.host import worker_request
-from agentconnect.core.daemon.refusals import (
-    WEBHOOK_UNAUTHORIZED,
-    Refusal,
-    delivery_refusal,
-    field_refusal,
-)
+from agentconnect.core.daemon.refusals import WEBHOOK_UNAUTHORIZED, Refusal, delivery_refusal
 from agentconnect.core.daemon.target import Target, TargetType
+from agentconnect.core.daemon.webhook import (
+    MAX_WAITING,
+    UNKNOWN_TARGET,
+    WEBHOOKS_FULL,
+    WebhookCall,
+    read_webhook,
+)
 from agentconnect.core.daemon.workspaces import Workspace
 from agentconnect.core.destination import Code, blank
 from agentconnect.daemon.asking import Answer, Asked, RefusedError, ok
@@ -32,17 +33,6 @@ from agentconnect.daemon.session import Job, Session
 from agentconnect.daemon.sessions import Sessions
 
 log = logging.getLogger("agentconnect.daemon")
-
-MAX_WAITING = 16
-"""Turns of one workspace's webhooks that wait or run."""
-
-BAD_HOOK = field_refusal(
-    "invalid_webhook", "The body needs the texts `eventType`, `targetRef` and `title`."
-)
-NO_TARGET = Refusal(status=404, error="There is no such target.", code="target_not_found")
-HOOKS_FULL = Refusal(
-    status=503, error="Too many webhooks are waiting.", code="channel_webhook_queue_full"
-)
 
 
 class _Found(msgspec.Struct, frozen=True):
@@ -83,30 +73,30 @@ class Hooks:
         if found is None:
             raise RefusedError(WEBHOOK_UNAUTHORIZED)
         body = asked.json()
-        texts = [body.get(name) for name in ("eventType", "targetRef", "title")]
-        if not all(isinstance(text, str) and not blank(text) for text in texts):
-            raise RefusedError(BAD_HOOK)
-        target = found.source.targets.get(str(texts[1]))
+        call = read_webhook(body)
+        if isinstance(call, Refusal):
+            raise RefusedError(call)
+        target = found.source.targets.get(call.target_ref)
         if target is None:
-            raise RefusedError(NO_TARGET)
+            raise RefusedError(UNKNOWN_TARGET)
         if self._channels.refusal(found.workspace.id) is Code.UNAVAILABLE:
             raise RefusedError(delivery_refusal(Code.UNAVAILABLE))
         self._sessions.check(found.workspace)
         session = self._open(found.workspace)
         if session.pending >= MAX_WAITING:
-            raise RefusedError(HOOKS_FULL)
+            raise RefusedError(WEBHOOKS_FULL)
         to = Target(channel_name=found.channel, type=TargetType(target.type), id=target.id)
-        self._queue(session, body, to)
+        self._queue(session, call, to)
         return ok({"accepted": True}, 202)
 
-    def _queue(self, session: Session, body: dict[str, Any], to: Target) -> None:
+    def _queue(self, session: Session, call: WebhookCall, to: Target) -> None:
         run_id = str(uuid4())
 
         def ended(final: str | None) -> None:
             if final is not None and not blank(final):
                 self._sessions.host.start(self._send, session.workspace, run_id, to, final)
 
-        block = {"type": "text", "text": _prompt(body)}
+        block = {"type": "text", "text": call.prompt()}
         session.queue(
             Job(id=run_id, blocks=(block,), of={}, captures=True, ended=ended, unheard=True),
             bounded=False,
@@ -132,15 +122,3 @@ class Hooks:
         if not known:
             check_secret(secrets, None)  # as long as with one
         return right[0] if right else None
-
-
-def _prompt(body: dict[str, Any]) -> str:
-    lines = [
-        "A webhook has reported this event. Nobody is there to answer questions; your final answer "
-        "is sent to a chat.",
-        f"Event: {body['eventType']}",
-        f"Title: {body['title']}",
-    ]
-    if "payload" in body:
-        lines.append(f"Payload: {msgspec.json.encode(body['payload']).decode()}")
-    return "\n".join(lines)

@@ -13,9 +13,6 @@ import msgspec
 from agentconnect.core.daemon.target import Target, is_name, read_target
 from agentconnect.core.destination import MAX_TEXT_UNITS, units
 
-REVERSE_METHOD_NOT_FOUND = -32601
-"""What an agent gets that sends such a request itself."""
-
 _COMMON = {"sessionId", "deliveryId", "source", "target", "text"}
 _KEYS = {
     "prompt": _COMMON | {"promptId"},
