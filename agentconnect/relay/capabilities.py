@@ -5,15 +5,14 @@ One probe for everything that posts: room ops, files of answers, deferred delive
 key is the same for the same post in every run, so a repeat can never become a second message.
 """
 
-import hashlib
 import logging
 from collections.abc import Callable
 from typing import Final
 
-import rfc8785
 import trio
 
 from agentconnect.core.delivery.capability import Probe, judge
+from agentconnect.core.delivery.keys import part_key
 from agentconnect.core.errors import RelayError
 from agentconnect.relay.http import Call, Http
 
@@ -75,7 +74,7 @@ class Capabilities:
 
     def key(self, post: str, part: int | str = 0) -> str:
         """The key of one post: of a task's file, of a placeholder."""
-        return hashlib.sha256(rfc8785.dumps([self._worker_id, post, part])).hexdigest()
+        return part_key(self._worker_id, post, part)
 
     async def changed(self) -> None:
         """Return once anything in here has changed."""

@@ -40,17 +40,6 @@ def description(service: Service, host: Host) -> tuple[Path, str]:
     return service.unit_file, systemd.unit(service)
 
 
-def installed_path(service: Service, platform: str = sys.platform) -> str | None:
-    """The PATH that the installed service gives its worker; None where there is no service."""
-    darwin = platform == "darwin"
-    file = service.plist_file if darwin else service.unit_file
-    try:
-        text = file.read_text("utf-8")
-    except (OSError, UnicodeDecodeError):
-        return None
-    return launchd.path_in(text) if darwin else systemd.path_in(text)
-
-
 def install(service: Service, host: Host, *, start: bool) -> int:
     """Write everything and, unless told otherwise, (re)start. The exit code. Raises: OSError."""
     service.folder.mkdir(mode=0o700, parents=True, exist_ok=True)

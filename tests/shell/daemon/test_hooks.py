@@ -66,16 +66,18 @@ async def test_the_secret_is_looked_at_first(tmp_path: Path) -> None:
 
 
 async def test_a_body_that_is_wrong_starts_nothing(tmp_path: Path) -> None:
-    """A missing field, an unknown target, too many bytes, another type."""
+    """A missing field, two targets, a long title, an unknown target, too many bytes, no JSON."""
     async with running(tmp_path, files=files()) as api:
         found = [
             await posted(api, {key: BODY[key] for key in ("eventType", "targetRef")}),
+            await posted(api, b'{"eventType":"a","targetRef":"x","targetRef":"y","title":"t"}'),
+            await posted(api, BODY | {"title": "x" * 2049}),
             await posted(api, BODY | {"targetRef": "nobody"}),
             await posted(api, b" " * (1024 * 1024 + 1)),
             await posted(api, BODY, **{"Content-Type": "text/plain"}),
         ]
         assert {} == api.agent.talks
-    assert [400, 404, 413, 415] == [reply.status for reply in found]
+    assert [400, 400, 400, 404, 413, 415] == [reply.status for reply in found]
 
 
 async def test_where_no_worker_runs_nothing_is_taken(tmp_path: Path) -> None:
