@@ -6,8 +6,8 @@ from typing import Any
 import trio
 
 from agentconnect.channels.file import Channels, Source
+from agentconnect.core.daemon.webhook import MAX_WAITING
 from agentconnect.core.destination import Target
-from agentconnect.daemon.hooks import MAX_WAITING
 from tests.support.daemon import Api, FakeTalk, running, said, until
 from tests.support.http_client import Reply, call
 
