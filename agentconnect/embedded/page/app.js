@@ -273,6 +273,7 @@ class Page {
       return page;
     });
     await this.store.refreshTimeline(roomId, request);
+    this.outbox.tidy(roomId);
   }
 
   async loadOlder() {

@@ -50,11 +50,20 @@ export class Outbox {
 
   /** What has to be drawn below the room's messages. */
   inRoom(roomId) {
-    return this.entries.filter((entry) => entry.roomId === roomId && !entry.shown);
+    return this.entries.filter((entry) => entry.roomId === roomId && !this.#isShown(entry));
   }
 
   get holdsFiles() {
-    return this.entries.some((entry) => entry.file && !entry.shown);
+    return this.entries.some((entry) => entry.file && !this.#isShown(entry));
+  }
+
+  /** Whether the message it stands for is in the list, however that came there. */
+  #isShown(entry) {
+    return entry.shown || this.#isListed(entry);
+  }
+
+  #isListed(entry) {
+    return entry.eventId !== "" && this.store.timeline(entry.roomId).byId.has(entry.eventId);
   }
 
   retry(entry) {
@@ -79,6 +88,12 @@ export class Outbox {
     if (!entry) return;
     entry.shown = true;
     if (entry.state === "sent") this.#forget(entry);
+  }
+
+  /** Lets go of what was sent and came into the list with a page of messages. */
+  tidy(roomId) {
+    const listed = this.entries.filter((entry) => entry.roomId === roomId && this.#isListed(entry));
+    for (const entry of listed) this.#forget(entry);
   }
 
   #forget(entry) {
@@ -112,7 +127,7 @@ export class Outbox {
       entry.eventId = answer.event_id;
       entry.state = "sent";
       kept.drop(this.#key(entry.txn));
-      if (entry.shown || this.store.timeline(entry.roomId).byId.has(entry.eventId)) this.#forget(entry);
+      if (this.#isShown(entry)) this.#forget(entry);
     } catch (error) {
       entry.tries = (entry.tries ?? 0) + 1;
       if (error.passing || error.status === 401) {

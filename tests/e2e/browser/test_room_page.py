@@ -194,6 +194,48 @@ async def test_a_lost_answer_to_a_send_doubles_nothing(tmp_path: Path, chromium_
     await play(tmp_path, chromium_path, scenario, may_fail=("Failed to load resource",))
 
 
+async def test_a_send_finished_before_the_history_is_there_shows_once(
+    tmp_path: Path, chromium_path: str
+) -> None:
+    """Reloaded while a send is on its way: sent again, and shown once beside the late history."""
+
+    def scenario(stage: Stage, windows: Windows) -> None:
+        page = windows.new().open(stage.link)
+        expect(page.locator("#timeline")).not_to_contain_text("Fetching messages")
+        lost: list[int] = []
+        held: list[tuple[Any, Any]] = []
+
+        def lose_first(route: Any) -> None:
+            if lost:
+                route.continue_()
+            else:
+                lost.append(route.fetch().status)
+
+        def hold_first(route: Any) -> None:
+            if held:
+                route.continue_()
+            else:
+                held.append((route, route.fetch()))
+
+        page.route("**/page/rooms/*/messages", lose_first)
+        page.fill("#text", "on its way")
+        page.press("#text", "Enter")
+        expect(page.locator("article.msg strong")).to_have_text("on its way")
+        page.route("**/page/rooms/*/messages?*", hold_first)
+        page.reload()
+        while not held:
+            page.wait_for_timeout(20)
+        until(page, "!Object.keys(localStorage).some((key) => key.includes('.out.'))")
+        route, answer = held[0]
+        route.fulfill(response=answer)
+        expect(page.locator("#timeline")).not_to_contain_text("Fetching messages")
+        expect(page.locator("article.msg strong")).to_have_text("on its way")
+        expect(page.locator("article.own")).to_have_count(1)
+        assert lost == [200]
+
+    await play(tmp_path, chromium_path, scenario, may_fail=("Failed to load resource",))
+
+
 async def test_a_lost_place_in_the_stream_is_made_good(tmp_path: Path, chromium_path: str) -> None:
     """When the relay cannot go on from the page's cursor, the page looks at everything anew."""
 
