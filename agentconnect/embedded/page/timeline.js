@@ -32,13 +32,30 @@ export class TimelineView {
     }
     this.list.addEventListener("load", () => this.#settle(), true);
     new ResizeObserver(() => this.#settle()).observe(this.scroller);
-    store.on("timeline", (detail) => detail.roomId === store.current && this.#changed(detail));
-    store.on("rooms", () => this.roomId !== null && this.draw());
+    this.settle = () => this.#settle();
+    this.held = null; // while a pointer is down here: what waits to be drawn
+    this.scroller.addEventListener("pointerdown", () => (this.held ??= []), { passive: true });
+    for (const end of ["pointerup", "pointercancel", "blur"]) window.addEventListener(end, () => setTimeout(() => this.#release()));
+    store.on("timeline", (detail) => detail.roomId === store.current && this.#whenFree(() => this.#changed(detail)));
+    store.on("rooms", () => this.#whenFree(() => this.roomId !== null && this.draw()));
     this.roomId = null;
+  }
+
+  /** Nothing moves under a pressed pointer: a click would be lost, a selection torn. */
+  #whenFree(draw) {
+    if (this.held) this.held.push(draw);
+    else draw();
+  }
+
+  #release() {
+    const held = this.held ?? [];
+    this.held = null;
+    for (const draw of held) draw();
   }
 
   /** Shows another room from its newest message on. */
   show(roomId) {
+    this.held &&= [];
     this.roomId = roomId;
     this.views.clear();
     this.separators.clear();
@@ -131,6 +148,10 @@ export class TimelineView {
 
   /** Follows the end, but never past the beginning of the message that is being read. */
   #settle() {
+    if (this.held) {
+      if (!this.held.includes(this.settle)) this.held.push(this.settle);
+      return;
+    }
     if (this.following) {
       const element = this.anchor && this.views.get(this.anchor)?.element;
       const end = this.scroller.scrollHeight - this.scroller.clientHeight;

@@ -180,6 +180,31 @@ async def test_files_are_dropped_and_pasted(tmp_path: Path, chromium_path: str) 
     await play(tmp_path, chromium_path, scenario)
 
 
+async def test_nothing_moves_under_a_pressed_pointer(tmp_path: Path, chromium_path: str) -> None:
+    """A message that comes between pressing and letting go neither takes the click nor is lost."""
+
+    def scenario(stage: Stage, windows: Windows) -> None:
+        relay = stage.relay
+        other = stage.call(relay.relay.create_room, "Other", relay.owner, (relay.agent,))
+        page = windows.new({"width": 900, "height": 420}).open(stage.link)
+        page.click('.room-row:has-text("Helper\'s room")')
+        hand_over(page, "drop", "#room", ("notes.txt", "text/plain", list(b"three words here")))
+        page.press("#text", "Enter")
+        card = page.locator("[aria-label='Open notes.txt']")
+        expect(page.locator("article.msg strong")).to_contain_text("notes.txt")
+        card.hover()
+        page.mouse.down()
+        stage.call(relay.relay.post, relay.room, relay.agent, "long\n\n" * 40 + "**end**")
+        stage.call(relay.relay.post, other, relay.agent, "a sign that the stream is read")
+        expect(page.locator(".room-row .count")).to_be_visible()
+        expect(page.locator("article.msg strong")).to_have_count(1)
+        page.mouse.up()
+        expect(page.locator(".viewer-text")).to_have_text("three words here")
+        expect(page.locator("article.msg strong").last).to_have_text("end")
+
+    await play(tmp_path, chromium_path, scenario)
+
+
 async def test_a_file_too_big_is_refused_in_words(tmp_path: Path, chromium_path: str) -> None:
     """Over 25 MiB and empty ones are not even begun; what fits beside them is kept."""
 
