@@ -3,7 +3,6 @@
 import json
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -78,17 +77,6 @@ def survives(body: str) -> bool:
         return bool(owed.get("t1", {}).get("body") == body)
 
 
-def grows(tag: str) -> float:
-    """How much longer twice the white space before a tag takes."""
-    spent = []
-    for count in (4_000, 8_000):
-        text = " " * count + tag
-        began = time.process_time()
-        media.strip_markers(text) if "media" in tag else envelope.strip_room_ops_meta(text)
-        spent.append(time.process_time() - began)
-    return spent[1] / spent[0]
-
-
 def too_big(size: int) -> str:
     """The words for a file over 24 MiB."""
     return str(egress._too_big(size, 24 * 1024 * 1024))
@@ -104,7 +92,6 @@ OPS = {
         under_base,
         sends,
         survives,
-        grows,
         too_big,
     )
 }

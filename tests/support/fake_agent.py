@@ -16,7 +16,7 @@ after the load response), ``load_error`` [code, message], ``load_empty``, ``new_
 ``close`` (boolean: offers ``session/close``), ``close_error`` [code, message], ``load_asks`` (a
 file: asks for a write while loading, and notes the outcome there), ``new_result`` (as
 it stands), ``stops_reading`` (a file it makes when the first
-prompt begins to come, and reads no more).
+prompt begins to come, and reads no more), ``unscripted`` (directives for a prompt without any).
 
 Deliveries: ``delivers`` (``"capabilities"`` or ``"result"``: where it declares them),
 ``delivers_unless`` (a file is there), ``late`` (a folder). There each process notes its
@@ -415,7 +415,7 @@ class Agent:
         text = params["prompt"][0]["text"]
         self.blocks = params["prompt"]
         self.meta = params.get("_meta")
-        lines = [line for line in text.splitlines() if line.startswith("#")]
+        lines = [line for line in text.splitlines() if line.startswith("#")] or OPTIONS.get("unscripted", [])
         self.remember({"user": text, "said": "…"})
         try:
             for line in lines:
