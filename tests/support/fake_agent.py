@@ -415,7 +415,9 @@ class Agent:
         text = params["prompt"][0]["text"]
         self.blocks = params["prompt"]
         self.meta = params.get("_meta")
-        lines = [line for line in text.splitlines() if line.startswith("#")] or OPTIONS.get("unscripted", [])
+        lines = [line for line in text.splitlines() if line.startswith("#")] or OPTIONS.get(
+            "unscripted", []
+        )
         self.remember({"user": text, "said": "…"})
         try:
             for line in lines:
