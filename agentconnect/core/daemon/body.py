@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from agentconnect.core.daemon.refusals import BAD_JSON, BAD_MEDIA_TYPE, Refusal
+from agentconnect.core.repeating import from_pairs
 
 MAX_BODY_BYTES = 10 * 1024 * 1024
 MAX_WEBHOOK_BODY_BYTES = 1024 * 1024
@@ -19,19 +20,8 @@ MAX_DEPTH = 200
 _JSON_TYPE = re.compile(r"[ \t]*application/json[ \t]*(?:;.*)?", re.I | re.S)
 
 
-class Repeating(dict[str, Any]):
-    """An object of which ``repeated`` names the members that stood in it more than once."""
-
-    repeated: frozenset[str] = frozenset()
-
-
 class NoObject(dict[str, Any]):
     """What a body reads as that is JSON but no object: all its fields are missing."""
-
-
-def repeats(value: dict[str, Any]) -> frozenset[str]:
-    """The members that stood in the object more than once, if it was read from a body."""
-    return value.repeated if isinstance(value, Repeating) else frozenset()
 
 
 def check_media_type(content_type: str | None) -> Refusal | None:
@@ -47,7 +37,7 @@ def read_body(data: bytes) -> dict[str, Any] | Refusal:
         value = msgspec.json.decode(data)  # the strict one: no NaN, no lone surrogate, no tail
         if not isinstance(value, dict):
             return NoObject()
-        value = json.loads(data.decode(), object_pairs_hook=_pairs)
+        value = json.loads(data.decode(), object_pairs_hook=from_pairs)
     except (ValueError, RecursionError):
         return BAD_JSON
     assert isinstance(value, dict)
@@ -62,16 +52,3 @@ def _is_deep(data: bytes, value: dict[str, Any]) -> bool:
         inside = (item.values() if isinstance(item, dict) else item for item in level)
         level = [item for each in inside for item in each if isinstance(item, (dict, list))]
     return bool(level)
-
-
-def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    plain = dict(pairs)
-    if len(plain) == len(pairs):
-        return plain
-    found = Repeating(plain)
-    seen: set[str] = set()
-    twice: set[str] = set()
-    for key, _ in pairs:
-        (twice if key in seen else seen).add(key)
-    found.repeated = frozenset(twice)
-    return found

@@ -4,11 +4,12 @@ from typing import Any
 
 import msgspec
 
-from agentconnect.core.daemon.body import NoObject, repeats
+from agentconnect.core.daemon.body import NoObject
 from agentconnect.core.daemon.refusals import Refusal, field_refusal
 from agentconnect.core.daemon.target import Target, read_delivery
 from agentconnect.core.daemon.text import cut, whole_characters
 from agentconnect.core.destination import Code, blank
+from agentconnect.core.repeating import repeats
 
 OUR_META = "ag2/"
 """Members of ``_meta`` that are ours to set; a client's never reach an agent."""

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from agentconnect.core.daemon.body import repeats
 from agentconnect.core.destination import MAX_NAME_UNITS, blank, units
+from agentconnect.core.repeating import repeats
 
 _DELIVERY_KEYS = {"kind", "target"}
 _TARGET_KEYS = {"channelName", "type", "id"}

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from agentconnect.core.daemon.body import repeats
 from agentconnect.core.daemon.refusals import Refusal, field_refusal
 from agentconnect.core.daemon.target import is_name
 from agentconnect.core.daemon.text import cut
+from agentconnect.core.repeating import repeats
 
 _NAMES = ("eventType", "targetRef", "title")
 

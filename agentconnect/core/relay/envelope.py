@@ -19,7 +19,8 @@ from agentconnect.core.relay.media import (
     remove_blocks,
     split_extension,
 )
-from agentconnect.core.relay.wirejson import DeepArray, Repeating, replace_surrogates
+from agentconnect.core.relay.wirejson import DeepArray, replace_surrogates
+from agentconnect.core.repeating import repeats
 from agentconnect.core.task import MediaMarker, PlatformCard, Task, TaskId
 
 MAX_BODY_CHARS = 65_536
@@ -106,8 +107,7 @@ def parse_task(raw: object) -> Task | None:
     task_id = raw.get("id")
     if not isinstance(task_id, str) or not is_wire_id(task_id):
         return None
-    repeated = raw.repeated if isinstance(raw, Repeating) else frozenset()
-    clear = not repeated.intersection(_AMBIGUOUS_IF_TWICE)
+    clear = not repeats(raw).intersection(_AMBIGUOUS_IF_TWICE)
     body = read_body(raw.get("task"))
     return Task(
         id=TaskId(task_id),

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 
 import msgspec
 
+from agentconnect.core.repeating import Repeating, from_pairs
+
 REPLACEMENT = "\ufffd"
 
 _ESCAPE = re.compile(
@@ -22,12 +24,6 @@ _ESCAPE = re.compile(
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|["\[\]{}:,]', re.S)
 _MAX_NUMBER_CHARS = 300  # longer ones are no id, count or time; int() refuses 4,300 digits
-
-
-class Repeating(dict[str, object]):
-    """An object of which ``repeated`` names the members that stood in it more than once."""
-
-    repeated: frozenset[str] = frozenset()
 
 
 class Document(msgspec.Struct, frozen=True):
@@ -53,7 +49,7 @@ def decode(body: bytes) -> Document:
 
 
 def decode_text(text: str) -> Document:
-    """Read JSON text leniently; objects come as :class:`Repeating`."""
+    """Read JSON text leniently; an object that repeats a member is a ``Repeating``."""
     text = text.strip()
     if not text:
         return Document({})
@@ -63,7 +59,7 @@ def decode_text(text: str) -> Document:
             json.loads(
                 fixed,
                 strict=False,  # raw control characters in one body must not cost the batch
-                object_pairs_hook=_pairs,
+                object_pairs_hook=from_pairs,
                 parse_int=_integer,
                 parse_float=_float,
             )
@@ -123,7 +119,7 @@ def _member_value(text: str) -> object:
         return json.loads(
             text,
             strict=False,
-            object_pairs_hook=_pairs,
+            object_pairs_hook=from_pairs,
             parse_int=_integer,
             parse_float=_float,
         )
@@ -160,17 +156,6 @@ def _spans(text: str) -> list[tuple[int, int, int]] | None:
             spans.append((start, colon, match.start()))
             start, colon = match.end(), -1
     return None
-
-
-def _pairs(pairs: list[tuple[str, object]]) -> Repeating:
-    found = Repeating(pairs)
-    if len(found) != len(pairs):
-        seen: set[str] = set()
-        twice: set[str] = set()
-        for key, _ in pairs:
-            (twice if key in seen else seen).add(key)
-        found.repeated = frozenset(twice)
-    return found
 
 
 def _mend(match: re.Match[str]) -> str:

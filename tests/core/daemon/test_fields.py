@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentconnect.core.daemon.body import check_media_type, read_body, repeats
+from agentconnect.core.daemon.body import check_media_type, read_body
 from agentconnect.core.daemon.fields import (
     Notify,
     Prompt,
@@ -20,6 +20,7 @@ from agentconnect.core.daemon.refusals import BAD_JSON, Refusal
 from agentconnect.core.daemon.target import read_delivery
 from agentconnect.core.daemon.text import CUT_MARKER
 from agentconnect.core.destination import MAX_TEXT_UNITS, units
+from agentconnect.core.repeating import repeats
 from tests.core.daemon.requests import ROOM
 
 TARGET = b'{"channelName":"ops","type":"chat","id":"!planted-target:h"}'
