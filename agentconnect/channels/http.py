@@ -7,34 +7,16 @@ is never quoted: its sentences hold addresses, and an address may hold a token (
 import ssl
 from contextlib import aclosing
 from importlib.metadata import version
-from typing import Self
 
 import httpx
 import trio
 
 from agentconnect.core.channels.sending import Ask, DeliveryError, Reply
+from agentconnect.httpbody import Body
 
 ANSWER_BYTES = 1024 * 1024
 CONNECTIONS = 16
 _TIMEOUT = httpx.Timeout(connect=5.0, read=15.0, write=15.0, pool=5.0)
-
-
-class _Content(httpx.AsyncByteStream):
-    """A body that is all there: a request that fails midway leaves no generator half read."""
-
-    def __init__(self, content: bytes) -> None:
-        self._content = content
-        self._left = True
-
-    def __aiter__(self) -> Self:
-        self._left = True
-        return self
-
-    async def __anext__(self) -> bytes:
-        if not (self._left and self._content):
-            raise StopAsyncIteration
-        self._left = False
-        return self._content
 
 
 class HttpDoor:
@@ -89,7 +71,7 @@ class HttpDoor:
         request = self._client.build_request(
             ask.method, ask.url, content=ask.content, headers=dict(ask.headers)
         )
-        request.stream = _Content(ask.content or b"")
+        request.stream = Body(ask.content or b"")
         with trio.CancelScope() as reading:  # may end: the answer is too big
             response = await self._client.send(request, stream=True)
             async with aclosing(response):

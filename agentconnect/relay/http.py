@@ -18,9 +18,10 @@ import trio
 from agentconnect.core.errors import AuthRejectedError, InvariantError, RelayError
 from agentconnect.core.relay.cadence import retry_after_s
 from agentconnect.core.relay.credential import redact_url
+from agentconnect.httpbody import Body
 from agentconnect.relay.foreign import PublicResolver
 from agentconnect.relay.resolver import Resolver
-from agentconnect.relay.transport import REPEATABLE, Body, Transport, trust
+from agentconnect.relay.transport import REPEATABLE, Transport, trust
 
 USER_AGENT = "sutando-gateway-client/1.0"
 """The edge refuses the default names of HTTP libraries, which then reads as a revoked bearer."""

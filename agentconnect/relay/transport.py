@@ -13,6 +13,7 @@ from typing import Self, TypeAlias
 import httpx
 import trio
 
+from agentconnect.httpbody import Body
 from agentconnect.relay.connection import Connection, Limits, StaleError
 from agentconnect.relay.plain import Headers
 from agentconnect.relay.resolver import Resolver, connect
@@ -23,24 +24,6 @@ REPEATABLE = "repeatable"
 
 Origin: TypeAlias = tuple[bool, str, int]
 """Whether over TLS, the host, the port."""
-
-
-class Body(httpx.AsyncByteStream):
-    """A request body that is all there. It cannot be left half read, so nothing complains of it."""
-
-    def __init__(self, content: bytes = b"") -> None:
-        self.content = content
-        self._read = False
-
-    def __aiter__(self) -> Self:
-        self._read = False
-        return self
-
-    async def __anext__(self) -> bytes:
-        if self._read or not self.content:
-            raise StopAsyncIteration
-        self._read = True
-        return self.content
 
 
 class Transport(httpx.AsyncBaseTransport):

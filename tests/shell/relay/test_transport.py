@@ -11,9 +11,10 @@ import pytest
 import trio
 import trustme
 
+from agentconnect.httpbody import Body
 from agentconnect.relay.connection import Connection, Limits, StaleError
 from agentconnect.relay.resolver import Link
-from agentconnect.relay.transport import REPEATABLE, Body, Transport, trust
+from agentconnect.relay.transport import REPEATABLE, Transport, trust
 from tests.support.raw_server import OK, Peer, RawServer, answering, patient, raw_server
 
 
