@@ -1,7 +1,6 @@
-"""A megabyte of any hostile shape is read in seconds, and twice as much in twice the time (★2)."""
+"""A megabyte of any hostile shape costs four times what a quarter of it does (★2)."""
 
 import contextlib
-import time
 from collections.abc import Callable
 
 import pytest
@@ -9,10 +8,7 @@ import pytest
 from agentconnect.core.errors import SettingsError
 from agentconnect.core.relay import credential, envelope, markers, media, text_out
 from agentconnect.core.turns.wording import inert
-
-_CEILING_S = 5.0
-_GROWTH = 3.0  # 2 is linear, 4 quadratic
-_NOISE_S = 0.5
+from tests.support.growth import assert_linear
 
 
 def _fill(piece: str) -> Callable[[int], str]:
@@ -60,28 +56,16 @@ _SHAPES: dict[str, Callable[[int], str]] = {
 }
 
 
-def _spent(work: Callable[[str], object], text: str) -> float:
-    begun = time.process_time()
-    work(text)
-    return time.process_time() - begun
-
-
-def _assert_linear(work: Callable[[str], object], shape: Callable[[int], str]) -> None:
-    half, whole = (_spent(work, shape(size)) for size in (500_000, 1_000_000))
-    assert whole < _CEILING_S
-    assert whole < _GROWTH * half + _NOISE_S
-
-
 @pytest.mark.parametrize("shape", _SHAPES)
 def test_an_answer_of_a_hostile_shape_is_parsed_in_linear_time(shape: str) -> None:
     """REF needed 176 s for 140 KB of open file tags."""
-    _assert_linear(markers.parse, _SHAPES[shape])
+    assert_linear(markers.parse, _SHAPES[shape])
 
 
 @pytest.mark.parametrize("shape", _SHAPES)
 def test_a_message_of_a_hostile_shape_is_read_in_linear_time(shape: str) -> None:
     """REF needed 55 s for 60 KB, on the thread that polls."""
-    _assert_linear(envelope.read_body, _SHAPES[shape])
+    assert_linear(envelope.read_body, _SHAPES[shape])
 
 
 @pytest.mark.parametrize("shape", _SHAPES)
@@ -94,7 +78,7 @@ def test_the_smaller_readings_are_linear_too(shape: str) -> None:
         markers.guard_prepared(text)
         text_out.chunks(text)
 
-    _assert_linear(work, _SHAPES[shape])
+    assert_linear(work, _SHAPES[shape])
 
 
 @pytest.mark.parametrize(
@@ -108,7 +92,7 @@ def test_a_batch_of_a_hostile_shape_is_read_in_linear_time(piece: str) -> None:
         closed = text.replace('"', "").replace("\\", "\\\\")
         envelope.decode_batch(('{"tasks":[{"id":"q","task":"' + closed + '"}]}').encode())
 
-    _assert_linear(work, _fill(piece))
+    assert_linear(work, _fill(piece))
 
 
 @pytest.mark.parametrize(
@@ -145,7 +129,7 @@ def test_a_credential_of_a_hostile_shape_is_read_in_linear_time(piece: str) -> N
         credential.redact_url(f"https://h/{text}")
         credential.gateway_difference(f"https://{text}", "https://h")
 
-    _assert_linear(work, _fill(piece))
+    assert_linear(work, _fill(piece))
 
 
 @pytest.mark.parametrize("piece", ["@a:h, ", "@a:[1", "@", "@a", ":", "a@b:c.", "@a:h:1", "."])
@@ -157,4 +141,4 @@ def test_a_roster_of_a_hostile_shape_is_read_in_linear_time(piece: str) -> None:
         envelope.parse_task({"id": "q", "room_members": [text, "@" + text, "@a:" + text]})
         envelope.valid_mentions([text, "@" + text, "@a:" + text, "@a:[" + text])
 
-    _assert_linear(work, _fill(piece))
+    assert_linear(work, _fill(piece))
