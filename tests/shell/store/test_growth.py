@@ -30,10 +30,8 @@ async def _assert_no_dearer(fresh: Path, used: Journal) -> None:
             await _through(used, f"t{attempt}-")
 
 
-async def test_a_task_costs_what_the_first_did_after_as_many_as_are_remembered(
-    tmp_path: Path,
-) -> None:
-    """On a full memory, against an empty one."""
+async def test_the_thousandth_task_costs_what_the_first_did(tmp_path: Path) -> None:
+    """On a full memory of those that are done, against an empty one."""
     async with open_journal(tmp_path / "journal.db") as journal:
         batch = [Task(id=TaskId(f"o{n}"), room_id="!r:h", body="x") for n in range(DONE_WINDOW)]
         await journal.accept(batch)
