@@ -4,11 +4,13 @@ A finding says how one thing is; ``mend`` says what to do about it and is never 
 something is wrong. Looking is ``agentconnect.doctor``'s; nothing here reads a file or a clock.
 """
 
+import plistlib
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import PurePosixPath
+from xml.parsers.expat import ExpatError
 
 import msgspec
 
@@ -188,6 +190,18 @@ def unit_environment(text: str) -> Mapping[str, str]:
             if mark:
                 found[key] = content.replace("%%", "%")
     return found
+
+
+def plist_environment(raw: bytes) -> Mapping[str, str] | None:
+    """The variables that a launchd property list sets; None where it is none."""
+    try:
+        content = plistlib.loads(raw)
+    except (plistlib.InvalidFileException, ExpatError, ValueError, RecursionError):
+        return None
+    variables = content.get("EnvironmentVariables", {}) if isinstance(content, dict) else None
+    if not isinstance(variables, dict):
+        return None
+    return {str(key): str(value) for key, value in variables.items()}
 
 
 def interpreter(head: bytes) -> str:

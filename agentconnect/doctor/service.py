@@ -6,11 +6,9 @@ was tried (field report D20); ``agent`` compares the two.
 
 import getpass
 import os
-import plistlib
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from xml.parsers.expat import ExpatError
 
 import msgspec
 import trio
@@ -18,7 +16,7 @@ import trio
 from agentconnect.adapters.childenv import child_environment
 from agentconnect.config.envfile import expand_home
 from agentconnect.config.settings import LoadedSettings, secret_names
-from agentconnect.core.doctor import Finding, ok, unit_environment, warning
+from agentconnect.core.doctor import Finding, ok, plist_environment, unit_environment, warning
 from agentconnect.core.errors import StoreUnreadableError
 from agentconnect.doctor.programs import Said, ask
 from agentconnect.service.place import STANDARD, Service
@@ -61,25 +59,16 @@ def find(loaded: LoadedSettings) -> tuple[Installed | None, list[Finding]]:
             return None, [warning("service", str(error), "agent-connect service install")]
         if raw is None:
             continue
-        text = raw.decode("utf-8", "replace")
-        variables = _plist(raw) if launchd else unit_environment(text)
+        if launchd:
+            variables = plist_environment(raw)
+        else:
+            variables = unit_environment(raw.decode("utf-8", "replace"))
         if variables is None:
             text = f"{file} cannot be understood"
             return None, [warning("service", text, "agent-connect service install")]
         found = Installed(name=name, file=file, environment=variables, launchd=launchd)
         return found, _other_config(found, loaded)
     return None, []
-
-
-def _plist(raw: bytes) -> Mapping[str, str] | None:
-    try:
-        content = plistlib.loads(raw)
-    except (plistlib.InvalidFileException, ExpatError, ValueError, RecursionError):
-        return None
-    variables = content.get("EnvironmentVariables", {}) if isinstance(content, dict) else None
-    if not isinstance(variables, dict):
-        return None
-    return {str(key): str(value) for key, value in variables.items()}
 
 
 def _other_config(found: Installed, loaded: LoadedSettings) -> list[Finding]:

@@ -1,7 +1,6 @@
 """The launchd agent as text (worker.md §17.4). ``plistlib`` escapes what XML would obey."""
 
 import plistlib
-from xml.parsers.expat import ExpatError
 
 from agentconnect.service.place import Service
 
@@ -24,14 +23,3 @@ def plist(service: Service) -> str:
         "StandardErrorPath": str(service.log),
     }
     return plistlib.dumps(content, sort_keys=False).decode()
-
-
-def path_in(text: str) -> str | None:
-    """The PATH that a property list gives its worker; None where it gives none."""
-    try:
-        content = plistlib.loads(text.encode())
-    except (plistlib.InvalidFileException, ExpatError, ValueError):
-        return None
-    variables = content.get("EnvironmentVariables") if isinstance(content, dict) else None
-    found = variables.get("PATH") if isinstance(variables, dict) else None
-    return found if isinstance(found, str) else None

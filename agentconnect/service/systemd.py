@@ -7,15 +7,12 @@ network. What is there is safe for any agent: no core dumps (they would hold the
 command that the kernel ends for want of memory does not take the worker with it.
 """
 
-import re
-
 from agentconnect.service.place import Service
 
 WATCHDOG_S = 120
 STOP_S = 45  # all budgets of a stop fit in it (design.md §3)
 START_S = 300  # an agent may be fetched at its first start
 
-_PATH = re.compile(r'^Environment="PATH=((?:[^"\\]|\\.)*)"$', re.MULTILINE)
 _TEMPLATE = """\
 # Written by "agent-connect service install"; a re-run replaces it. Holds no token.
 [Unit]
@@ -63,9 +60,3 @@ def quoted(text: str) -> str:
     for plain, written in (("\\", "\\\\"), ('"', '\\"'), ("%", "%%")):
         text = text.replace(plain, written)
     return f'"{text}"'
-
-
-def path_in(text: str) -> str | None:
-    """The PATH that a unit of ours gives its worker; None where it gives none."""
-    found = _PATH.search(text)
-    return re.sub(r"\\(.)", r"\1", found[1]).replace("%%", "%") if found else None

@@ -1,6 +1,7 @@
 """What doctor judges without looking, and how it says it."""
 
 import json
+import plistlib
 
 import pytest
 
@@ -76,6 +77,27 @@ def test_lines_for_a_person_end_with_a_count() -> None:
 def test_a_unit_s_variables_are_read_as_systemd_does(text: str, expected: dict[str, str]) -> None:
     """Quotes, lists, repeats, an empty line that forgets all, lines that go on."""
     assert expected == doctor.unit_environment(text)
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        (
+            plistlib.dumps({"EnvironmentVariables": {"PATH": "/a:/b", "N": 1}}),
+            {"PATH": "/a:/b", "N": "1"},
+        ),
+        (plistlib.dumps({"Label": "x"}), {}),
+        (plistlib.dumps({"EnvironmentVariables": ["PATH"]}), None),
+        (plistlib.dumps(["x"]), None),
+        (b"", None),
+        (b"<plist>", None),
+        (b"[Service]\nEnvironment=PATH=/usr/bin\n", None),
+        (b"bplist00", None),
+    ],
+)
+def test_a_property_list_s_variables_are_read(raw: bytes, expected: dict[str, str] | None) -> None:
+    """What somebody else wrote, or what is no property list, is no error."""
+    assert expected == doctor.plist_environment(raw)
 
 
 @pytest.mark.parametrize(

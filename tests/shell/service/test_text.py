@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agentconnect.core.doctor import plist_environment, unit_environment
 from agentconnect.service import launchd, systemd
 from agentconnect.service.launcher import COMMON, launcher
 from agentconnect.service.place import Service, service_path
@@ -118,10 +119,11 @@ def test_systemd_takes_the_unit(tmp_path: Path, name: str) -> None:
 def test_paths_survive_both_files(tmp_path: Path, name: str) -> None:
     """What is read back is what was meant."""
     made = service(tmp_path, name)
-    assert made.path == systemd.path_in(systemd.unit(made))
-    text = launchd.plist(made)
-    assert made.path == launchd.path_in(text)
-    content = plistlib.loads(text.encode())
+    given = {"AGENT_CONNECT_CONFIG": str(made.config), "PATH": made.path}
+    assert given == unit_environment(systemd.unit(made))
+    text = launchd.plist(made).encode()
+    assert given == plist_environment(text)
+    content = plistlib.loads(text)
     assert ["/bin/sh", str(made.launcher)] == content["ProgramArguments"]
 
 
@@ -140,13 +142,6 @@ def test_the_property_list_says_what_it_must(tmp_path: Path) -> None:
         "StandardErrorPath": str(made.log),
     } == plistlib.loads(text.encode())
     assert "TOKEN" not in text
-
-
-@pytest.mark.parametrize("text", ["", "[Service]\nEnvironment=PATH=/usr/bin\n", "<plist>", "x"])
-def test_other_files_have_no_path_of_ours(text: str) -> None:
-    """A file that somebody else wrote is no error."""
-    assert systemd.path_in(text) is None
-    assert launchd.path_in(text) is None
 
 
 def test_another_instance_has_names_of_its_own(tmp_path: Path) -> None:
