@@ -13,12 +13,13 @@ from agentconnect.acp.messages import (
     AgentInfo,
     Meta,
     Modes,
+    PromptBlock,
 )
 from agentconnect.acp.paths import real_folder, resolve_all
 from agentconnect.acp.peer import Bounds, RequestRefused
 from agentconnect.acp.presets import PRESETS, Preset
 from agentconnect.acp.process import Spawner
-from agentconnect.acp.prompt import attach
+from agentconnect.acp.prompt import attach, words
 
 __all__ = [
     "DELIVER",
@@ -35,10 +36,12 @@ __all__ = [
     "Meta",
     "Modes",
     "Preset",
+    "PromptBlock",
     "RequestRefused",
     "Spawner",
     "attach",
     "dialler",
     "real_folder",
     "resolve_all",
+    "words",
 ]

@@ -15,7 +15,7 @@ import trio
 from agentconnect.acp import messages
 from agentconnect.acp.extensions import NOTHING
 from agentconnect.acp.links import GENTLE, QUICK, Connect, Link
-from agentconnect.acp.messages import AgentInfo, ContentBlock, Meta, Opened, PromptBlock
+from agentconnect.acp.messages import AgentInfo, Meta, Opened, PromptBlock
 from agentconnect.acp.peer import Peer, RequestRefused
 from agentconnect.core.acp import jsonrpc
 from agentconnect.core.acp.permission import Option, read_options
@@ -250,8 +250,7 @@ class Agent:
     async def prompt(
         self,
         session_id: str,
-        text: str,
-        attachments: tuple[ContentBlock, ...] = (),
+        blocks: tuple[PromptBlock, ...],
         *,
         meta: Meta | None = None,
         on_sent: Callable[[], None],
@@ -261,21 +260,6 @@ class Agent:
 
         Raises: AgentError, AgentExitedError, PeerError.
         """
-        blocks = (messages.TextBlock(text=jsonrpc.clean_text(text)), *attachments)
-        return await self.prompt_blocks(
-            session_id, blocks, meta=meta, on_sent=on_sent, on_settled=on_settled
-        )
-
-    async def prompt_blocks(
-        self,
-        session_id: str,
-        blocks: tuple[PromptBlock, ...],
-        *,
-        meta: Meta | None = None,
-        on_sent: Callable[[], None],
-        on_settled: Callable[[], None],
-    ) -> str:
-        """As :meth:`prompt`, with the content as it is sent."""
         assert self._peer is not None
         result = await self._peer.request(
             messages.SESSION_PROMPT,

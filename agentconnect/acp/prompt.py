@@ -1,4 +1,4 @@
-"""Attachments as content blocks (worker.md §9): bytes as they are on disk, never a path or link.
+"""A prompt's content: text, and attachments (worker.md §9) as their bytes, never a path or link.
 
 Reading is done by :func:`read_attachment`, which blocks and belongs in a thread. A path here was
 written by us but named by a sender's message, so it is opened as if it were hostile.
@@ -23,7 +23,9 @@ from agentconnect.acp.messages import (
     ContentBlock,
     ImageBlock,
     ResourceBlock,
+    TextBlock,
 )
+from agentconnect.core.acp.jsonrpc import clean_text
 from agentconnect.core.task import Attachment
 
 _TYPE = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+")
@@ -47,6 +49,11 @@ class Attached(msgspec.Struct, frozen=True, kw_only=True):
     unsent: tuple[Unsent, ...] = ()
     accepts: tuple[str, ...] = ()
     """What this agent takes beyond text, in words."""
+
+
+def words(text: str) -> TextBlock:
+    """A text as content, fit to be sent whatever it holds."""
+    return TextBlock(text=clean_text(text))
 
 
 async def attach(

@@ -66,20 +66,8 @@ class DirectSession(AcpSession):
         if self._interrupted:
             return Done(reason=Reason.CANCELLED)
         begin = conversation.open(emit, None, hear)
-        self._prompting = True
-        try:
-            stop_reason = await agent.prompt_blocks(
-                conversation.session_id,
-                blocks,
-                meta=meta,
-                on_sent=begin,
-                on_settled=conversation.close,
-            )
-        finally:
-            self._prompting = False
-            conversation.close()
+        stop_reason = await self._settled(agent, conversation, blocks, meta, begin)
         said.append(stop_reason)
-        await self._note_end()
         return endings.stopped(stop_reason, by_us=self._interrupted)
 
 

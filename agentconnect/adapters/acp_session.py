@@ -10,7 +10,7 @@ from functools import partial
 
 import trio
 
-from agentconnect.acp import Agent, Modes, attach
+from agentconnect.acp import Agent, Meta, Modes, PromptBlock, attach, words
 from agentconnect.adapters import acp_endings as endings
 from agentconnect.adapters.acp_conversation import Conversation, Reach
 from agentconnect.adapters.acp_pool import AgentPool
@@ -221,12 +221,27 @@ class AcpSession:
         )
         inline = self._settings.inline_dir
         begin = conversation.open(emit, inline / ctx.task.id if inline else None)
+        blocks = (words(f"{framing}\n\n{ctx.prompt}"), *files.blocks)
+        stop_reason = await self._settled(agent, conversation, blocks, meta, begin)
+        return endings.stopped(stop_reason, by_us=self._interrupted)
+
+    async def _settled(
+        self,
+        agent: Agent,
+        conversation: Conversation,
+        blocks: tuple[PromptBlock, ...],
+        meta: Meta | None,
+        begin: Callable[[], None],
+    ) -> str:
+        """The agent's word for how this prompt ended; from then on the conversation hears nothing.
+
+        ``begin`` is called once the prompt is out.
+        """
         self._prompting = True
         try:
             stop_reason = await agent.prompt(
                 conversation.session_id,
-                f"{framing}\n\n{ctx.prompt}",
-                files.blocks,
+                blocks,
                 meta=meta,
                 on_sent=begin,
                 on_settled=conversation.close,
@@ -235,7 +250,7 @@ class AcpSession:
             self._prompting = False
             conversation.close()
         await self._note_end()
-        return endings.stopped(stop_reason, by_us=self._interrupted)
+        return stop_reason
 
     async def _count_attempt(self, conversation: Conversation) -> None:
         """Before the prompt: a turn that crashes still counts."""
