@@ -13,7 +13,14 @@ from typing import Any, TypeVar
 import httpx
 import outcome
 import trio
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    expect,
+    sync_playwright,
+)
 
 from tests.support.relay import Relay, running_relay
 
@@ -33,7 +40,8 @@ _FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-_WAIT_MS = 15_000
+_WAIT_MS = 40_000
+expect.set_options(timeout=_WAIT_MS)
 
 
 async def echo(relay: Relay, task: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from tests.e2e.browser.test_room_page import picture
 from tests.e2e.browser.test_room_people import add_person
 from tests.support.relay import Relay
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 _FILES = """async ([kind, target, files]) => {
   const data = new DataTransfer();

@@ -13,7 +13,7 @@ from playwright.sync_api import FilePayload, expect
 from tests.e2e.browser.stage import Stage, Windows, finish, placeholder, play, until
 from tests.support.relay import Relay
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 
 def picture(width: int = 60, height: int = 40) -> bytes:

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 from tests.e2e.browser.stage import NARROW, Stage, Windows, finish, placeholder, play, until
 from tests.support.relay import Relay
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 
 def add_person(page: Page, name: str, tier: str) -> str:
