@@ -23,6 +23,9 @@ from agentconnect.delivery.guarding import UnaskedGuard
 from agentconnect.delivery.ports import Posts
 from agentconnect.store.deliveries import Deliveries
 
+TEXTS_AT_ONCE = 8
+"""Texts of deliveries in memory; the others are on disk until it is their turn."""
+
 Act = Consult | Scan | Judge | Begin | Save | PostText | PostFile
 Outcome = Known | Unreadable | Judged | Recorded | Full | Stale | Reply
 
@@ -41,6 +44,7 @@ class Performer:
         self._posts = posts
         self._guard = guard
         self._destinations = destinations
+        self._texts = trio.CapacityLimiter(TEXTS_AT_ONCE)
 
     async def perform(self, effect: Act) -> Outcome:
         """Do it, in full. Cancellation: what the store has begun is finished."""
@@ -60,9 +64,18 @@ class Performer:
             case Judge():
                 return await self._posts.judge(effect.folder, effect.parts)
             case PostText():
-                return await self._posts.text(effect.room, effect.key, effect.text)
+                return await self._post_text(effect)
             case PostFile():
                 return await self._posts.file(effect.room, effect.key, effect.folder, effect.part)
+
+    async def _post_text(self, effect: PostText) -> Reply | Unreadable:
+        if effect.text is not None:
+            return await self._posts.text(effect.room, effect.key, effect.text)
+        async with self._texts:
+            text = await self._store.text(effect.id)
+            if isinstance(text, Unreadable):
+                return text
+            return await self._posts.text(effect.room, effect.key, text)
 
     async def _scan(self, effect: Scan) -> Judged:
         if effect.text is not None:

@@ -112,14 +112,22 @@ class Deliveries:
         return await self._or_unreadable(act)
 
     async def save(self, entry: Entry) -> Recorded | Unreadable:
-        """The effect ``Save``. An entry that is not there any more is not made anew."""
+        """The effect ``Save``: all but the text, which goes at the end.
+
+        An entry that is not there any more is not made anew.
+        """
         updated = await self._or_unreadable(lambda connection: rows.update(connection, entry))
         if isinstance(updated, Unreadable):
             return updated
         return Recorded() if updated else Unreadable(reason="the delivery's record is gone")
 
+    async def text(self, delivery_id: DeliveryId) -> str | Unreadable:
+        """The text of a delivery in progress."""
+        found = await self._or_unreadable(lambda connection: rows.text(connection, delivery_id))
+        return Unreadable(reason="the delivery's text is gone") if found is None else found
+
     async def unfinished(self) -> tuple[Entry, ...]:
-        """What a start continues: in progress, or a notice owed; oldest first.
+        """What a start continues: in progress, or a notice owed; oldest first, without texts.
 
         Raises: StoreUnreadableError.
         """

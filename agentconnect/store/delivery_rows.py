@@ -80,6 +80,8 @@ _ENTRY_FIELDS = tuple(name for name in Entry.__struct_fields__ if name != "parts
 _BINDING_FIELDS = Binding.__struct_fields__
 
 _SELECT = f"SELECT seq, {', '.join(_ENTRY_FIELDS)} FROM deliveries"  # noqa: S608 - ours
+_BARE_FIELDS = tuple("NULL AS text" if name == "text" else name for name in _ENTRY_FIELDS)
+_SELECT_BARE = f"SELECT seq, {', '.join(_BARE_FIELDS)} FROM deliveries"  # noqa: S608
 _SELECT_PARTS = f"SELECT {', '.join(_PART_FIELDS)} FROM parts WHERE seq = ? ORDER BY part"  # noqa: S608
 _SELECT_BINDING = f"SELECT {', '.join(_BINDING_FIELDS)} FROM bindings"  # noqa: S608
 
@@ -92,7 +94,11 @@ def _insert(table: str, fields: Iterable[str], verb: str = "INSERT") -> str:
 _INSERT = _insert("deliveries", _ENTRY_FIELDS)
 _PUT_PART = _insert("parts", ("seq", "part", *_PART_FIELDS), "INSERT OR REPLACE")
 _PUT_BINDING = _insert("bindings", _BINDING_FIELDS, "INSERT OR REPLACE")
-_UPDATE = f"UPDATE deliveries SET {', '.join(f'{n} = ?' for n in _ENTRY_FIELDS)} WHERE id = ?"  # noqa: S608
+_SET = ", ".join(
+    "text = CASE WHEN ? THEN text END" if name == "text" else f"{name} = ?"
+    for name in _ENTRY_FIELDS
+)
+_UPDATE = f"UPDATE deliveries SET {_SET} WHERE id = ?"  # noqa: S608
 
 
 def worker_id(connection: sqlite3.Connection) -> str:
@@ -117,15 +123,22 @@ def find(connection: sqlite3.Connection, delivery_id: str) -> Entry | None:
     return found[0] if found else None
 
 
+def text(connection: sqlite3.Connection, delivery_id: str) -> str | None:
+    """What a delivery in progress says; None: there is no such entry, or it says nothing."""
+    sql = "SELECT text FROM deliveries WHERE id = ?"
+    row = connection.execute(sql, (delivery_id,)).fetchone()
+    return None if row is None or row[0] is None else str(row[0])
+
+
 def is_there(connection: sqlite3.Connection, delivery_id: str) -> bool:
     sql = "SELECT 1 FROM deliveries WHERE id = ?"
     return connection.execute(sql, (delivery_id,)).fetchone() is not None
 
 
 def unfinished(connection: sqlite3.Connection) -> tuple[Entry, ...]:
-    """In progress, or with a notice owed; oldest first."""
-    found = _entries(connection, f"{_SELECT} WHERE outcome IS NULL")
-    found += _entries(connection, f"{_SELECT} WHERE notice = 'owed'")
+    """In progress, or with a notice owed; oldest first. Their texts are not read: they are many."""
+    found = _entries(connection, f"{_SELECT_BARE} WHERE outcome IS NULL")
+    found += _entries(connection, f"{_SELECT_BARE} WHERE notice = 'owed'")
     return tuple(sorted(found, key=lambda entry: entry.first_seen))
 
 
@@ -141,11 +154,13 @@ def insert(connection: sqlite3.Connection, entry: Entry) -> None:
 
 
 def update(connection: sqlite3.Connection, entry: Entry) -> bool:
-    """The entry's present state. False: there is no such entry."""
+    """The entry's present state; its text stays until the end. False: there is no such entry."""
     row = connection.execute("SELECT seq FROM deliveries WHERE id = ?", (entry.id,)).fetchone()
     if row is None:
         return False
-    connection.execute(_UPDATE, (*_values(entry), entry.id))
+    kept = msgspec.structs.asdict(entry) | {"text": entry.in_progress}
+    values = (kept[name] for name in _ENTRY_FIELDS)
+    connection.execute(_UPDATE, (*values, entry.id))
     _put_parts(connection, row[0], entry)
     return True
 

@@ -66,13 +66,13 @@ class _Pause(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Courier:
-    """The life of one recorded entry in this process.
+    """The life of one recorded entry in this process, which may be a day: its text stays on disk.
 
     ``unsure``: the parts of which an attempt may have landed without our hearing of it.
     """
 
     def __init__(self, entry: Entry, world: World, unsure: set[int]) -> None:
-        self.entry = entry
+        self.entry = entry = msgspec.structs.replace(entry, text=None)
         self._world = world
         self._unsure = unsure
         self._mono_start = world.mono_now()
@@ -160,7 +160,11 @@ class Courier:
             held = yield from self._held_up()  # again: time has passed since it was asked
             if held is not None or not self.entry.in_progress:
                 return held
-            reply: Reply = yield self._post(index)
+            reply: Reply | Unreadable = yield self._post(index)
+            if isinstance(reply, Unreadable):
+                if (yield from self._until_readable(reply.reason)) is None:
+                    raise _GoneError
+                return None
             found = posting.settled(posting.meaning(reply), unsure_before=index in self._unsure)
             if found.unsure:
                 self._unsure.add(index)
@@ -203,7 +207,7 @@ class Courier:
         entry, part = self.entry, self.entry.parts[index]
         key = keys.key_of(entry, index)
         if part.kind is PartKind.TEXT:
-            return PostText(room=entry.room, key=key, text=entry.text or "")
+            return PostText(room=entry.room, key=key, id=entry.id)
         return PostFile(room=entry.room, key=key, folder=entry.folder, part=part)
 
     # between runs
@@ -244,6 +248,7 @@ class Courier:
             reply: Reply = yield PostText(
                 room=self.entry.room,
                 key=keys.key_of(self.entry, keys.NOTICE),
+                id=self.entry.id,
                 text=self._notice_text(),
             )
             found = posting.meaning(reply)

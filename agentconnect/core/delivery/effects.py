@@ -93,11 +93,16 @@ class Stale(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PostText(msgspec.Struct, frozen=True, kw_only=True):
-    """One keyed ``POST …/messages``. → ``posting.Reply``. A 401 is told to auth recovery."""
+    """One keyed ``POST …/messages``. → ``posting.Reply``, ``deciding.Unreadable`` (nothing sent).
+
+    ``text`` None: the one of delivery ``id``, read from the store as it is posted. A 401 is told
+    to auth recovery.
+    """
 
     room: str
     key: str
-    text: str
+    id: DeliveryId
+    text: str | None = None
 
 
 class PostFile(msgspec.Struct, frozen=True, kw_only=True):

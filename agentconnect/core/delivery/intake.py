@@ -29,20 +29,24 @@ def deliver(request: DeliverRequest, world: World) -> Run[None]:
     known: Known | Unreadable = yield Consult(id=request.id, binding=request.binding)
     circumstances = world.circumstances()
     decision = deciding.decide(request, known, circumstances, wall_now=world.wall_now())
+    courier: Courier | None = None
     match decision:
         case Accept():
-            yield from _accept(request, decision, world)
+            courier = yield from _accept(request, decision, world)
         case Continue():
-            yield from resume(decision.entry, world)
+            courier = _continued(decision.entry, world)
         case _:
             yield Tell(answer=decision)
+    del request, known, decision  # the text is on disk, and this may last a day
+    if courier is not None:
+        yield from courier.run()
 
 
 def resume(entry: Entry, world: World) -> Run[None]:
     """Go on with a recorded delivery, or with the notice it owes."""
-    entry = ledger.rebased(entry, world.wall_now())
-    unsure = {i for i, part in enumerate(entry.parts) if part.state is PartState.TRYING}
-    yield from Courier(entry, world, unsure).run()
+    courier = _continued(entry, world)
+    del entry
+    yield from courier.run()
 
 
 def first_entry(request: DeliverRequest, decision: Accept, wall_now: float) -> Entry:
@@ -71,20 +75,27 @@ def first_entry(request: DeliverRequest, decision: Accept, wall_now: float) -> E
     )
 
 
-def _accept(request: DeliverRequest, decision: Accept, world: World) -> Run[None]:
+def _continued(entry: Entry, world: World) -> Courier:
+    entry = ledger.rebased(entry, world.wall_now())
+    unsure = {i for i, part in enumerate(entry.parts) if part.state is PartState.TRYING}
+    return Courier(entry, world, unsure)
+
+
+def _accept(request: DeliverRequest, decision: Accept, world: World) -> Run[Courier | None]:
+    """What goes on with it once it is recorded; None: it was not, and that is told."""
     entry = first_entry(request, decision, world.wall_now())
     if decision.guarded:
         found: Judged = yield Scan(folder=entry.folder, text=entry.text, parts=_files(entry))
         if found.unfit:
             detail = f"part {found.at}: {found.unfit}"
             yield Tell(answer=Final(reason=Reason.REJECTED, detail=detail))
-            return
+            return None
         entry = digested(entry, file_indexes(entry), found.found)
     refused = yield from record_first_seen(entry)
     if refused is not None:
         yield Tell(answer=refused)
-        return
-    yield from Courier(entry, world, set()).run()
+        return None
+    return Courier(entry, world, set())
 
 
 def record_first_seen(entry: Entry) -> Run[Answer | None]:

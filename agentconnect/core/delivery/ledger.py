@@ -85,8 +85,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """One delivery of the ledger. ``outcome`` is None while it is in progress.
 
-    ``folder`` is the export folder's name, ``attempts`` the runs that ended in Retry, ``text`` is
-    there only while in progress.
+    ``folder`` is the export folder's name, ``attempts`` the runs that ended in Retry. ``text`` is
+    on disk only while in progress, and here only until it is there (§8).
     """
 
     id: DeliveryId

@@ -1,6 +1,8 @@
 """One delivery, effect by effect: what is recorded before what leaves."""
 
+import gc
 import random
+import weakref
 from collections.abc import Generator
 from typing import Any
 
@@ -461,3 +463,41 @@ def test_nothing_is_posted_while_keys_are_not_trusted() -> None:
     run.to_end(until=Idle)
     assert not run.of(PostText)
     assert isinstance(run.told()[0], Retry)
+
+
+class Large(str):
+    """A text that says when nobody holds it any more."""
+
+
+@pytest.mark.parametrize("known_before", [True, False], ids=["resent", "new"])
+def test_a_delivery_that_waits_holds_no_text(known_before: bool) -> None:
+    """It may wait for a day, and ten thousand may: their texts are on disk alone."""
+    text = Large("done")
+    gone = weakref.ref(text)
+    now = world()
+    asked = request(text=text)
+    answers: dict[str, Any] = {}
+    if known_before:
+        found = msgspec.structs.replace(
+            entry("x", first_seen=now.wall_now()), fingerprint=asked.fingerprint, text=text
+        )
+        answers["consult"] = known(found)
+        del found
+    run = Play(intake.deliver(asked, now), now, Reply(status=429, retry_after_s=600), **answers)
+    del text, asked, answers
+    run.to_end(until=Idle)
+    assert [None] == [post.text for post in run.of(PostText)]
+    run.seen.clear()
+    run.answers.clear()
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_text_that_cannot_be_read_is_not_posted_as_another() -> None:
+    """The store broke between first-seen and the post: Retry, and the text goes out later."""
+    broken: Any = Unreadable(reason="it broke")
+    run = resumed(entry("x"), broken, broken, GOOD)
+    run.to_end(until=Idle)
+    assert [("it broke", None)] == [(told.reason, told.expires_at) for told in run.told()]
+    run.to_end()
+    assert isinstance(run.told()[-1], Delivered)

@@ -5,6 +5,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -104,11 +105,14 @@ async def test_what_was_recorded_is_there_after_a_restart(tmp_path: Path, clock:
         assert Known(worker_id=worker_id, entry=first, binding=binding) == known
         known = await store.consult(DeliveryId("b"), BindingId("none"))
         assert Known(worker_id=worker_id, entry=done) == known
-        assert (first, done) == await store.unfinished()
+        bare = msgspec.structs.replace(first, text=None)
+        assert (bare, done) == await store.unfinished()
+        assert first.text == await store.text(first.id)
+        assert isinstance(await store.text(done.id), Unreadable)
         assert Notice.OWED is done.notice
         settled = msgspec.structs.replace(done, notice=Notice.POSTED)
         await store.save(settled)
-        assert (first,) == await store.unfinished()
+        assert (bare,) == await store.unfinished()
     with sqlite3.connect(tmp_path / "deliveries.db") as connection:
         rows = connection.execute("SELECT id, text FROM deliveries ORDER BY seq").fetchall()
         assert [(first.id, "done"), ("b", None)] == rows
@@ -322,6 +326,24 @@ async def test_kill_9_loses_nothing_that_was_said_to_be_recorded(
 # --- bounds
 
 
+async def test_a_start_reads_no_texts(tmp_path: Path, clock: Clock) -> None:
+    """What is in progress is named at once; its texts would fill the memory together."""
+    large = 1024 * 1024
+    async with opened(tmp_path, clock) as store:
+        binding = await store.bind(OWNER)
+        for number in range(20):
+            plain = bound(store, binding, f"d{number}", clock)
+            await store.begin(msgspec.structs.replace(plain, text="x" * large))
+        tracemalloc.start()
+        found = await store.unfinished()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert 20 == len(found)
+        assert peak < large
+        assert isinstance(await store.save(found[0]), Recorded)
+        assert "x" * large == await store.text(found[0].id)
+
+
 async def test_the_cap(tmp_path: Path, clock: Clock) -> None:
     """The oldest finished one older than a day makes room; if none may go, nothing is taken."""
     async with opened(tmp_path, clock, max_entries=3) as store:
@@ -493,6 +515,7 @@ async def test_a_step_does_not_walk_through_the_record(tmp_path: Path, clock: Cl
     rows.update(connection, entry("x"))
     rows.insert(connection, entry("x"))
     rows.unfinished(connection)
+    rows.text(connection, "x")
     rows.drop_oldest_ended(connection, 1.0)
     rows.folder_in_use(connection, "f")
     rows.count_open(connection)

@@ -117,4 +117,4 @@ class Broker:
 
 
 def _body(post: PostText | PostFile) -> str:
-    return post.text if isinstance(post, PostText) else f"{post.part.name}:{post.part.sha256}"
+    return post.text or "" if isinstance(post, PostText) else f"{post.part.name}:{post.part.sha256}"

@@ -180,7 +180,7 @@ class Checks:
         """“Could not be sent” is not said of what is in the room."""
         assert isinstance(post, PostText)
         self.need(
-            not self._unheard(sent, entry) or "may not have been sent" in post.text,
+            not self._unheard(sent, entry) or "may not have been sent" in (post.text or ""),
             "the room was told that something could not be sent, and it is there",
         )
 

@@ -10,6 +10,8 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from agentconnect.core.delivery import bindings as rules
 from agentconnect.core.delivery import intake, runs
 from agentconnect.core.delivery.answers import Answer, Retry
@@ -203,6 +205,13 @@ class Sim:
             task.reply = Reply(sent=False, unfit=why)
             return
         part = self.checks.posting(task.active.id, post, self.world.real)
+        if isinstance(post, PostText) and post.text is None:
+            text = self.store.text(post.id)
+            task.saw_unreadable = isinstance(text, Unreadable)
+            if isinstance(text, Unreadable):
+                self._feed(task, text)
+                return
+            post = msgspec.structs.replace(post, text=text)
         task.reply, event = self.broker.post(post, self.world.real)
         self.trace.append(f"post {task.active.id}/{part} → {task.reply.status} {task.reply.echo}")
         if event is not None:

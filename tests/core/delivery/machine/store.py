@@ -84,13 +84,19 @@ class Store:
     def save(self, entry: Entry) -> Recorded | Unreadable:
         if not self.usable() or entry.id not in self.disk.entries:
             return Unreadable()
-        self.disk.entries[entry.id] = entry
+        text = self.disk.entries[entry.id].text if entry.in_progress else None
+        self.disk.entries[entry.id] = msgspec.structs.replace(entry, text=text)
         return Recorded()
+
+    def text(self, delivery_id: str) -> str | Unreadable:
+        found = self.disk.entries.get(delivery_id) if self.usable() else None
+        return Unreadable() if found is None or found.text is None else found.text
 
     def unfinished(self) -> list[Entry]:
         owed = ledger.Notice.OWED
         entries = self.disk.entries.values()
-        return [e for e in entries if e.in_progress or e.notice is owed]
+        open_ones = [e for e in entries if e.in_progress or e.notice is owed]
+        return [msgspec.structs.replace(e, text=None) for e in open_ones]
 
     def bind(self, key: SessionKey, wall_now: float) -> Binding | None:
         if not self.usable():

@@ -68,7 +68,7 @@ def first_seen_after_post(patch: pytest.MonkeyPatch) -> None:
         if entry.text is not None:
             index = len(entry.parts) - 1
             key = keys.key_of(entry, index)
-            yield PostText(room=entry.room, key=key, text=entry.text)
+            yield PostText(room=entry.room, key=key, id=entry.id, text=entry.text)
         return (yield from right(entry))
 
     patch.setattr(intake, "record_first_seen", late)
@@ -106,15 +106,6 @@ def in_progress_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 def retried_too_long(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ledger, "STOP_AFTER_S", 30 * 3600.0)
-
-
-def text_kept(patch: pytest.MonkeyPatch) -> None:
-    right = ledger.ended
-
-    def ended(entry: Entry, *rest: Any) -> Entry:
-        return msgspec.structs.replace(right(entry, *rest), text=entry.text)
-
-    patch.setattr(ledger, "ended", ended)
 
 
 def guard_skipped(patch: pytest.MonkeyPatch) -> None:
@@ -183,7 +174,6 @@ def unconfirmed_keys_trusted(patch: pytest.MonkeyPatch) -> None:
         (minted_over, "a new worker id over a store"),
         (in_progress_forgotten, "a post left before first-seen was on disk"),
         (retried_too_long, "was posted too late"),
-        (text_kept, "the text was kept after the end"),
         (guard_skipped, "without the guard while it is on"),
         (binding_never_refused, "under a binding that is not in force"),
         (lost_response_forgotten, "in the room, and its end says|could not be sent, and it is"),
