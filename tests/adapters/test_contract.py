@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import trio
+import trio.testing
 
 from agentconnect.adapters.ollama import OllamaAdapter, OllamaSettings
 from agentconnect.core.errors import PreflightError
@@ -12,6 +15,7 @@ from agentconnect.core.turns.events import Notice, Reason
 from tests.adapters.ollama_double import ollama_double
 from tests.adapters.rig import PROGRAMS, SECRETS, Bench, Heard, context, running, spoken, turn
 from tests.support.fake_cli import FakeCli
+from tests.support.waits import count_only_waits
 from tests.support.worker import alive, until
 
 pytestmark = pytest.mark.timeout(90)
@@ -274,11 +278,18 @@ async def test_a_message_too_long_for_a_word(bench: Bench, name: str) -> None:
 
 
 async def gone(fake: FakeCli) -> None:
-    """Its processes have ended: they were told to, so the kernel needs a moment at most."""
-    await until(lambda: not any(map(alive, fake.run.pids)), "the end of the group", 5)
+    """Its processes have ended: they were told to."""
+    await until(lambda: not any(map(alive, fake.run.pids)), "the end of the group")
 
 
-async def interrupted(bench: Bench, name: str, fake: FakeCli, *, kill: bool = False) -> Heard:
+async def interrupted(
+    bench: Bench,
+    name: str,
+    fake: FakeCli,
+    *,
+    kill: bool = False,
+    stopping: Callable[[], None] = lambda: None,
+) -> Heard:
     """A turn that is stopped once its program runs; returns when the turn has ended."""
     heard = Heard()
     async with running(bench.adapter(PROGRAMS[name]())) as adapter:
@@ -290,6 +301,7 @@ async def interrupted(bench: Bench, name: str, fake: FakeCli, *, kill: bool = Fa
 
             nursery.start_soon(run)
             await until(lambda: bool(fake.runs), "the program's start")
+            stopping()
             await (session.kill() if kill else session.interrupt())
             await session.interrupt()
         await gone(fake)
@@ -313,12 +325,20 @@ async def test_what_was_written_before_an_interrupt_is_kept(bench: Bench) -> Non
     assert ("the first half", False) == (heard.ending.text, heard.ending.told)
 
 
-async def test_a_stubborn_program_is_killed(bench: Bench) -> None:
+async def test_a_stubborn_program_is_killed(
+    bench: Bench, mock_clock: trio.testing.MockClock
+) -> None:
     """It ignores SIGTERM: a kill ends it at once, its group too."""
+    mock_clock.rate = 1.0
     fake = bench.fake("codex", {"sleep": 600, "stubborn": True, "grandchild": True})
-    began = trio.current_time()
-    await interrupted(bench, "codex", fake, kill=True)
-    assert trio.current_time() - began < 4
+    began: list[float] = []
+
+    def stopping() -> None:
+        count_only_waits(mock_clock)
+        began.append(trio.current_time())
+
+    await interrupted(bench, "codex", fake, kill=True, stopping=stopping)
+    assert trio.current_time() - began[0] < 4
 
 
 async def test_after_five_seconds_the_kernel_ends_it(bench: Bench) -> None:

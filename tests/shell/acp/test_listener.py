@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 from agentconnect.adapters.acp_later import AT_ONCE
 from tests.shell.acp.later import DELIVERED, RETRY, LateFolder, Service, until
 from tests.shell.acp.rig import Rig, alive, room, running
+from tests.support.waits import count_only_waits
 from tests.support.worker import children_of
 
 BOTH = {"ag2/receive": True, "ag2/deliver": True}
@@ -334,16 +336,20 @@ async def test_a_listener_that_cannot_be_started(
         assert pid != await stand.up(2)
 
 
-async def test_a_stop_is_within_its_budget(tmp_path: Path) -> None:
+async def test_a_stop_is_within_its_budget(
+    tmp_path: Path, mock_clock: trio.testing.MockClock
+) -> None:
     """Also of one that ignores the end of its input and SIGTERM, with a delivery that waits."""
+    mock_clock.rate = 1.0
     async with standing(tmp_path, {"ignore_eof": True, "ignore_term": True}) as stand:
         pid = await stand.up()
         stand.service.gates["slow"] = trio.Event()
         stand.late.deliver("slow")
         await until(lambda: stand.service.delivered)
+        count_only_waits(mock_clock)
         began = trio.current_time()
     assert trio.current_time() - began < 5
-    assert not alive(pid)
+    await until(lambda: not alive(pid))
     assert "down" == stand.service.states[-1]
 
 

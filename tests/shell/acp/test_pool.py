@@ -5,15 +5,16 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
 from agentconnect.core.errors import PreflightError
 from agentconnect.store.children import ChildrenFile
 from tests.shell.acp.rig import alive, fake_command, number_in, room, running, until
+from tests.support.waits import count_only_waits
 
 
 async def test_the_preflight_process_becomes_the_first_spare(tmp_path: Path) -> None:
@@ -70,26 +71,34 @@ async def test_keepalive_closes_idle_ones_and_zero_keeps_none(tmp_path: Path) ->
         assert [] == children_of_ours()
 
 
-async def test_a_stop_ends_every_process_within_seconds(tmp_path: Path) -> None:
+async def test_a_stop_ends_every_process_within_seconds(
+    tmp_path: Path, mock_clock: trio.testing.MockClock
+) -> None:
     """Also those that ignore their input's end and SIGTERM, and their children."""
+    mock_clock.rate = 1.0
     options = {"ignore_eof": True, "ignore_term": True}
     pids: list[int] = []
     async with running(tmp_path, options) as rig:
         for number in range(3):
             answer = (await rig.turn("#pid\n#child", room(number))).answer
             pids += [number_in(answer, "pid"), number_in(answer, "child")]
-        before = time.monotonic()
-    assert time.monotonic() - before < 5
+        count_only_waits(mock_clock)
+        before = trio.current_time()
+    assert trio.current_time() - before < 5
     await until(lambda: not any(map(alive, pids)))
 
 
-async def test_a_stop_hurries_those_that_were_ending_gently(tmp_path: Path) -> None:
+async def test_a_stop_hurries_those_that_were_ending_gently(
+    tmp_path: Path, mock_clock: trio.testing.MockClock
+) -> None:
     """A retired agent that takes its time does not hold up the worker."""
+    mock_clock.rate = 1.0
     options = {"ignore_eof": True, "ignore_term": True}
     async with running(tmp_path, options, keepalive_s=0.0) as rig:
         pid = number_in((await rig.turn("#pid")).answer, "pid")
-        before = time.monotonic()
-    assert time.monotonic() - before < 4
+        count_only_waits(mock_clock)
+        before = trio.current_time()
+    assert trio.current_time() - before < 4
     await until(lambda: not alive(pid))
 
 

@@ -7,7 +7,8 @@ seconds between two calls are those of the rules, however slow the machine is.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import trio
 import trio.testing
@@ -18,6 +19,7 @@ CUSHION_S = 0.002
 """Real seconds without an event on any socket: what was sent over loopback has arrived."""
 
 STEPS = 100_000
+Found = TypeVar("Found")
 
 
 class Minutes:
@@ -38,6 +40,18 @@ class Minutes:
         found = await self._step(condition, within_s)
         assert found, f"did not come within {within_s:g} s"
         return trio.current_time() - began
+
+    async def through(self, work: Callable[[], Awaitable[Found]], within_s: float) -> Found:
+        """What a call that takes time comes to."""
+        found: list[Found] = []
+
+        async def run() -> None:
+            found.append(await work())
+
+        async with trio.open_nursery() as beside:
+            beside.start_soon(run)
+            await self.until(lambda: bool(found), within_s)
+        return found[0]
 
     async def _step(self, condition: Callable[[], bool], within_s: float) -> bool:
         end = trio.current_time() + within_s

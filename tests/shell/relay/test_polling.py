@@ -214,14 +214,13 @@ async def test_without_a_token_file_three_rejections_over_a_minute_are_the_end(
     tmp_path: Path, mock_clock: trio.testing.MockClock
 ) -> None:
     """The client then says so and stops for good."""
-    mock_clock.rate = 40.0
+    minutes = Minutes(mock_clock)
     async with open_broker() as broker:
         broker.secret = "another"
         credential = build(token=f"{broker.base}|revoked")
         async with running(broker, tmp_path, credential=credential) as rig:
-            with trio.fail_after(600):
-                while rig.failure is None:
-                    await rig.changed.wait()
+            minutes.rig = rig
+            await minutes.until(lambda: rig.failure is not None, 600)
             assert isinstance(rig.failure, RelayStoppedError)
             assert rig.statuses[-1].state == "fatal"
             polls = broker.of("tasks")

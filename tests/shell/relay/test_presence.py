@@ -8,6 +8,7 @@ import trio.testing
 
 from agentconnect.relay.heartbeat import Heartbeat
 from agentconnect.relay.http import Http
+from tests.shell.relay.minutes import Minutes
 from tests.shell.relay.rig import running
 from tests.support.fake_broker import Answer, open_broker, wire_task
 
@@ -34,13 +35,14 @@ async def test_a_relay_without_heartbeats_is_asked_later_and_later(
     tmp_path: Path, mock_clock: trio.testing.MockClock
 ) -> None:
     """After one 404 they are not off for good (★18): 60 s, 120 s, up to half an hour."""
-    mock_clock.rate = 200.0
+    minutes = Minutes(mock_clock)
     async with open_broker() as broker:
         broker.always("heartbeat", Answer(404))
         broker.poll_hold_s = 20.0
-        async with running(broker, tmp_path):
-            asked = await broker.seen("heartbeat", 4, within_s=3000)
-            waits = [b.at - a.at for a, b in pairwise(asked)]
+        async with running(broker, tmp_path) as rig:
+            minutes.rig = rig
+            await minutes.until(lambda: len(broker.of("heartbeat")) == 4, 3000)
+            waits = [b.at - a.at for a, b in pairwise(broker.of("heartbeat"))]
             assert waits[0] >= 60
             assert waits[1] >= 120
             assert waits[2] >= 240

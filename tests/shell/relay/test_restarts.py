@@ -107,14 +107,16 @@ async def test_nothing_is_leased_while_the_open_tasks_cannot_be_read(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, mock_clock: trio.testing.MockClock
 ) -> None:
     """The state says why, and the poll begins once they can be."""
-    mock_clock.rate = 20.0
+    minutes = Minutes(mock_clock)
     caplog.set_level(logging.INFO, "agentconnect")
     async with open_broker() as broker:
         async with running(broker, tmp_path) as rig:
+            minutes.rig = rig
             broker.serve(wire_task("t1"))
-            await rig.tasks()
+            await minutes.until(lambda: bool(rig.taken), 5)
         broker.requests.clear()
         async with running(broker, tmp_path, polling=False) as rig:
+            minutes.rig = rig
             await rig.sql("ALTER TABLE tasks RENAME TO hidden")
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(rig.relay.take_tasks, rig.hand_over)
@@ -122,9 +124,7 @@ async def test_nothing_is_leased_while_the_open_tasks_cannot_be_read(
                 assert "journal.db" in (status.error or "")
                 assert broker.of("tasks") == []
                 await rig.sql("ALTER TABLE hidden RENAME TO tasks")
-                with trio.fail_after(120):
-                    while not rig.taken:
-                        await rig.changed.wait()
+                await minutes.until(lambda: bool(rig.taken), 120)
                 nursery.cancel_scope.cancel()
 
 

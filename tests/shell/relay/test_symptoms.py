@@ -10,6 +10,7 @@ import trio
 from agentconnect.core.relay.journal import State
 from agentconnect.core.relay.refusals import refusal_words
 from agentconnect.core.task import TaskId
+from tests.shell.relay.minutes import Minutes
 from tests.shell.relay.rig import Rig, running
 from tests.support.fake_broker import Answer, FakeBroker, open_broker, wire_task
 
@@ -106,11 +107,12 @@ async def test_one_missing_heartbeat_route_is_not_for_life(
     tmp_path: Path, mock_clock: trio.testing.MockClock
 ) -> None:
     """★18: after a 404 it is asked again a minute later, then more and more seldom."""
-    mock_clock.rate = 60.0
+    minutes = Minutes(mock_clock)
     async with open_broker() as broker:
         broker.always("heartbeat", Answer(404))
         async with running(broker, tmp_path) as rig:
-            await rig.until(lambda: len(broker.of("heartbeat")) >= 3, 600)
+            minutes.rig = rig
+            await minutes.until(lambda: len(broker.of("heartbeat")) >= 3, 600)
         first, second, third = (request.at for request in broker.of("heartbeat")[:3])
         assert second - first >= 60
         assert third - second >= 119
