@@ -15,7 +15,7 @@ from agentconnect.app import run_worker
 from agentconnect.cli.console import complain, hush, say
 from agentconnect.cli.loading import load_settings
 from agentconnect.cli.options import Options, UsageError
-from agentconnect.cli.places import folder, listen_at, user
+from agentconnect.cli.places import listen_at, made_folder, user
 from agentconnect.daemon.board import Board
 from agentconnect.embedded.server import EmbeddedRelay, LocalSetup, open_embedded
 from agentconnect.stopping import Stop
@@ -33,8 +33,7 @@ def run_local(options: Options) -> int:
     """Relay, page, worker and agent in one process."""
     if options.say is not None and not options.say.strip():
         raise UsageError("--say needs a message")
-    home = folder(options.directory, "local")
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    home = made_folder(options.directory, "local")
     with WorkspaceLock.acquire(home / "lock", mend="--dir"):
         return trio.run(_local_session, options, home)
 
@@ -113,7 +112,7 @@ def _local_fixed(token: str, home: Path) -> dict[str, str]:
 def _local_defaults(chosen: Mapping[str, str]) -> dict[str, str]:
     """What ``local`` uses where nobody chose an agent: the bundled one, over ACP."""
     defaults = {"AGENT_CONNECT_ADAPTER": "acp"}
-    named = ("AGENT_CONNECT_ACP_AGENT", "AGENT_CONNECT_ACP_COMMAND")
+    named = ("AGENT_CONNECT_ACP_AGENT", "AGENT_CONNECT_ACP_COMMAND", "AGENT_CONNECT_ACP_URL")
     if not any(chosen.get(name, "").strip() for name in named):
         defaults["AGENT_CONNECT_ACP_COMMAND"] = shlex.join(BUNDLED)
     return defaults

@@ -22,22 +22,34 @@ if TYPE_CHECKING:
 def main(argv: Sequence[str]) -> int:
     """Run one command; its exit code (design.md §3)."""
     speak_safely()
-    helped = bool({"-h", "--help"} & set(argv))
-    if "--version" in argv and not helped:
-        from importlib.metadata import version  # half of what a short command would cost
+    try:
+        if not {"-h", "--help"} & set(argv):
+            return _version() if "--version" in argv else _parsed(argv)
+        return _help()
+    except KeyboardInterrupt:  # before the signal watcher is up, while modules are loaded too
+        return 130
+    except Exception as error:  # noqa: BLE001 - the boundary of the program
+        return _ended_by(first_cause(error))
 
-        print(f"agent-connect {version('agentconnect')}")
-        return 0
-    return _parsed(argv, helped=helped)
+
+def _help() -> int:
+    from agentconnect.cli.options import USAGE
+
+    put(USAGE.splitlines())
+    return 0
 
 
-def _parsed(argv: Sequence[str], *, helped: bool) -> int:
+def _version() -> int:
+    from importlib.metadata import version  # half of what a short command would cost
+
+    put([f"agent-connect {version('agentconnect')}"])
+    return 0
+
+
+def _parsed(argv: Sequence[str]) -> int:
     """The command that the arguments name."""
-    from agentconnect.cli.options import USAGE, UsageError, parse
+    from agentconnect.cli.options import HINT, USAGE, UsageError, parse
 
-    if helped:
-        print(USAGE, end="")
-        return 0
     umask = os.umask(0o077)
     try:
         options = parse(argv)
@@ -47,12 +59,8 @@ def _parsed(argv: Sequence[str], *, helped: bool) -> int:
         return _COMMANDS[options.command](options)
     except UsageError as error:
         complain(str(error))
-        print(USAGE, end="", file=sys.stderr)
+        print(HINT, file=sys.stderr)
         return error.exit_code
-    except KeyboardInterrupt:  # before the signal watcher is up
-        return 130
-    except Exception as error:  # noqa: BLE001 - the boundary of the program
-        return _ended_by(first_cause(error))
 
 
 def _ended_by(error: BaseException) -> int:

@@ -1,16 +1,26 @@
 """Where a command keeps its state, where it listens, and for whom."""
 
 import getpass
+import os
 import re
 from pathlib import Path
 
 from agentconnect.cli.options import printable
-from agentconnect.core.errors import SettingsError
+from agentconnect.config import envfile
+from agentconnect.core.errors import AgentConnectError, SettingsError
 
 
-def folder(named: str | None, name: str) -> Path:
-    folder = Path(named).expanduser() if named else Path.home() / ".agent-connect" / name
-    return folder.absolute()
+def made_folder(named: str | None, name: str) -> Path:
+    """The folder of ``--dir``, or its default. Raises: AgentConnectError where it cannot be."""
+    folder = Path(envfile.expand_home(named or f"~/.agent-connect/{name}", os.environ)).absolute()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        what = "exists and is no folder" if folder.exists() else f"cannot be made: {error.strerror}"
+        raise AgentConnectError(
+            f"the folder {printable(str(folder), 4096)} {what}. Name another with --dir"
+        ) from error
+    return folder
 
 
 def listen_at(text: str | None, default: tuple[str, int]) -> tuple[str, int]:

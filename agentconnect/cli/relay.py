@@ -5,7 +5,7 @@ from pathlib import Path
 import trio
 
 from agentconnect.cli.options import Options
-from agentconnect.cli.places import folder, listen_at, user
+from agentconnect.cli.places import listen_at, made_folder, user
 from agentconnect.core.errors import SettingsError, WorkspaceHeldError
 from agentconnect.embedded.local import add_agent_beside
 from agentconnect.embedded.server import open_embedded
@@ -16,8 +16,7 @@ from agentconnect.store.lock import WorkspaceLock
 
 def run_relay(options: Options) -> int:
     """The embedded relay alone."""
-    home = folder(options.directory, "relay")
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    home = made_folder(options.directory, "relay")
     try:
         lock = WorkspaceLock.acquire(home / "lock", mend="--dir")
     except WorkspaceHeldError:

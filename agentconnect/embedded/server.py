@@ -5,6 +5,7 @@ stopping: everybody who waits is woken and answered, then the server ends, then 
 """
 
 import logging
+import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import trio
 
+from agentconnect.core.errors import AgentConnectError
 from agentconnect.embedded import (
     auth,
     pageapi,
@@ -57,6 +59,7 @@ async def open_embedded(
 
     Raises:
         WorkspaceHeldError: another relay uses the state folder.
+        AgentConnectError: nothing can listen at that address.
         StoreUnreadableError: the state folder holds a database that cannot be read.
         OSError: the address cannot be bound.
     """
@@ -90,7 +93,19 @@ async def open_embedded(
 
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host, port), family=family, backlog=1024)
+    try:
+        return socket.create_server((host, port), family=family, backlog=1024)
+    except (OSError, UnicodeError) as error:
+        refused = f"nothing can listen at {host}:{port}: {_why(error)}"
+        raise AgentConnectError(f"{refused}. Name another address with --listen") from error
+
+
+def _why(error: OSError | UnicodeError) -> str:
+    if not isinstance(error, OSError):
+        return "that is no name of a host"
+    if error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno)  # its own text names the address once more
+    return error.strerror or "unknown error"
 
 
 def _settle(house: House, host: str, port: int, public_url: str) -> None:

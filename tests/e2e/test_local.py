@@ -13,12 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 import trio
 
+from tests.support.remote_agent import remote_agent
 from tests.support.worker import alive, children_of, environment, start, until
-
-pytestmark = pytest.mark.timeout(150)
 
 FAKE_AGENT = Path(__file__).parents[1] / "support" / "fake_agent.py"
 FAILING = f"{sys.executable} {FAKE_AGENT} '{json.dumps({'crash_on': 'session/prompt'})}'"
@@ -88,6 +86,20 @@ def test_say_ends_with_1_and_the_reason_when_the_turn_failed(tmp_path: Path) -> 
     assert done.stdout == ""
     assert "exit code" in done.stderr
     assert "reason:" not in done.stderr
+
+
+async def test_say_asks_an_agent_that_is_dialled(tmp_path: Path) -> None:
+    """Whoever names an agent's address gets that agent, not the bundled one beside it."""
+    async with remote_agent() as far:
+        done = await trio.run_process(
+            [sys.executable, "-m", "agentconnect", "local", "--say", "#say from afar"],
+            env={**local_environment(tmp_path), "AGENT_CONNECT_ACP_URL": far.url},
+            capture_stdout=True,
+            capture_stderr=True,
+            check=False,
+        )
+    assert 0 == done.returncode, done.stderr
+    assert b"from afar\n" == done.stdout
 
 
 async def test_local_prints_one_url_that_opens_and_ctrl_c_ends_everything(tmp_path: Path) -> None:
@@ -204,7 +216,7 @@ async def test_a_relay_alone_logs_one_line_a_fact(tmp_path: Path) -> None:
     with process(tmp_path, *arguments, "--add-agent", "First"):
         await until(lambda: "|" in (tmp_path / "out").read_text(), "the token")
         base, _, secret = token_in((tmp_path / "out").read_text()).partition("|")
-        async with httpx.AsyncClient(trust_env=False, timeout=40) as client:
+        async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
             await client.post(
                 f"{base}/v1/results",
                 headers={"Authorization": f"Bearer {secret}"},

@@ -9,7 +9,8 @@ import pytest
 
 from agentconnect.cli.console import say, speak_safely
 from agentconnect.cli.main import main
-from agentconnect.cli.options import parse
+from agentconnect.cli.options import COMMANDS, parse
+from agentconnect.cli.places import made_folder
 
 
 def run(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -69,6 +70,45 @@ def test_wrong_arguments_are_named_with_exit_2(
     assert words in found.err
     assert found.err.startswith("agent-connect: ")
     assert found.out == ""
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+@pytest.mark.parametrize("more", [("--bogus",), ("a", "b", "c")])
+def test_one_sentence_and_where_all_arguments_stand(
+    command: str, more: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The sentence is the last thing on the screen but for one line, whatever the command."""
+    arguments = [*([command] if command else []), *more]
+    if command == "status":
+        arguments.append("--bogus")  # it takes any number of words
+    assert main(arguments) == 2
+    sentence, hint, *rest = capsys.readouterr().err.splitlines()
+    assert sentence.startswith("agent-connect: ")
+    assert "agent-connect --help" in hint
+    assert rest == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "mended"),
+    [
+        (["staus"], "the commands are local, relay, status, "),
+        (["--json", "doctor"], "it stands behind its command (status, deliveries, schedule, "),
+        (["--model", "x"], "a setting is an environment variable"),
+        (["local", "--sai", "x"], "those of local are --say, --listen, --dir"),
+        (["service", "print", "x"], "--no-start, behind one of install, uninstall, print, logs"),
+        (["relay", "--say", "x"], "those of relay are --listen, "),
+        (["schedule", "rm"], "schedule rm needs the id of a task"),
+        (["schedule", "add", "x"], "schedule add needs --cron EXPRESSION and a prompt"),
+        (["schedule", "list", "x"], "schedule list takes nothing more"),
+        (["notify", "x"], "notify needs --channel NAME and --to user:ID or --to chat:ID"),
+    ],
+)
+def test_the_sentence_says_what_would_be_taken(
+    arguments: list[str], mended: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever reads it need not read the whole usage to mend it."""
+    assert main(arguments) == 2
+    assert mended in capsys.readouterr().err.splitlines()[0]
 
 
 def test_config_may_stand_before_or_after_the_command() -> None:
@@ -147,6 +187,47 @@ def test_a_stdout_that_is_full_changes_no_ending(tmp_path: Path) -> None:
     assert done.returncode == 4
 
 
+@pytest.mark.parametrize("argument", ["--help", "--version", "--export-config"])
+def test_an_answer_that_cannot_be_written_is_a_sentence(argument: str, home: Path) -> None:
+    """A full disk behind ``>``: exit 1 and why, no traceback; the caller must not believe it."""
+    folder = home / ".agent-connect"
+    folder.mkdir()
+    (folder / "config.env").write_text("AGENT_CONNECT_TOKEN=a|b\n")
+    (folder / "config.env").chmod(0o600)
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "agentconnect", argument],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert (1, "agent-connect: No space left on device\n") == (done.returncode, done.stderr)
+
+
+@pytest.mark.parametrize("module", ["agentconnect.cli.main", "msgspec", "trio"])
+def test_ctrl_c_while_modules_are_loaded_shows_no_traceback(module: str, tmp_path: Path) -> None:
+    """The first half second of a start is loading; exit 130, nothing on the terminal."""
+    code = f"""
+import builtins
+load = builtins.__import__
+def interrupted(name, *rest, **more):
+    if name == {module!r}:
+        raise KeyboardInterrupt
+    return load(name, *rest, **more)
+builtins.__import__ = interrupted
+import sys
+sys.argv = ["agent-connect", "local", "--dir", {str(tmp_path)!r}]
+from agentconnect.__main__ import main
+main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (130, "", "") == (done.returncode, done.stdout, done.stderr)
+
+
 def test_version_is_the_package_s() -> None:
     """One source of truth for the version."""
     from importlib.metadata import version
@@ -166,5 +247,40 @@ def test_a_relay_address_in_use_is_a_sentence(tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         done = run("relay", "--dir", str(tmp_path), "--listen", f"127.0.0.1:{port}")
     assert done.returncode == 1
-    assert "in use" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert done.stderr == (
+        f"agent-connect: nothing can listen at 127.0.0.1:{port}: Address already in use. "
+        "Name another address with --listen\n"
+    )
+
+
+@pytest.mark.parametrize("host", ["no-such-host.invalid", "a..b"])
+def test_a_relay_address_that_is_none_is_a_sentence(host: str, tmp_path: Path) -> None:
+    """A host that nobody knows, and what is no host's name at all."""
+    done = run("relay", "--dir", str(tmp_path), "--listen", f"{host}:0")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"agent-connect: nothing can listen at {host}:0: ")
+    assert 1 == done.stderr.count("\n")
+
+
+@pytest.mark.parametrize("command", ["local", "relay"])
+def test_a_folder_that_cannot_be_is_named_with_the_flag(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file with the folder's name, or in the way to it."""
+    taken = tmp_path / "taken"
+    taken.touch()
+    assert main([command, "--dir", str(taken)]) == 1
+    assert main([command, "--dir", str(taken / "below")]) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        f"agent-connect: the folder {taken} exists and is no folder. Name another with --dir",
+        f"agent-connect: the folder {taken}/below cannot be made: Not a directory. "
+        "Name another with --dir",
+    ]
+
+
+def test_a_folder_of_a_user_who_is_not_known_is_taken_literally(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a shell does, and never as an unexpected error."""
+    monkeypatch.chdir(tmp_path)
+    assert tmp_path / "~nobody-of-that-name" == made_folder("~nobody-of-that-name", "relay")
