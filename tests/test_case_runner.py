@@ -22,7 +22,7 @@ def _run(folder: Path, *files: str) -> tuple[int, str, str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=50,
+        timeout=60,
     )
     return done.returncode, done.stdout, done.stderr
 

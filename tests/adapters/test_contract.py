@@ -18,7 +18,6 @@ from tests.support.fake_cli import FakeCli
 from tests.support.waits import count_only_waits
 from tests.support.worker import alive, until
 
-pytestmark = pytest.mark.timeout(90)
 COMMAND_LINES = pytest.mark.parametrize("name", sorted(PROGRAMS))
 ALL = pytest.mark.parametrize("name", [*sorted(PROGRAMS), "ollama"])
 

@@ -9,7 +9,7 @@ import pytest
 
 def run(repo_root: Path, *command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command, cwd=repo_root, capture_output=True, text=True, check=False, timeout=50
+        command, cwd=repo_root, capture_output=True, text=True, check=False, timeout=60
     )
 
 

@@ -38,7 +38,7 @@ def test_the_docs_show_the_table_as_it_is(repo_root: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=50,
+        timeout=60,
     )
     assert "" == done.stderr
     assert 0 == done.returncode

@@ -87,7 +87,7 @@ class Machine:
             capture_output=True,
             text=True,
             check=False,
-            timeout=50,
+            timeout=60,
         )
 
     @property
@@ -207,7 +207,7 @@ def test_two_starts_at_once_build_once(machine: Machine) -> None:
         subprocess.Popen(command, env=machine.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         for _ in range(3)
     ]
-    outputs = [start.communicate(timeout=50)[0].decode() for start in starts]
+    outputs = [start.communicate(timeout=60)[0].decode() for start in starts]
     assert [f"{machine.python}\n"] * 3 == outputs
     assert 1 == machine.calls.count("-m venv")
     assert 1 == machine.calls.count("pip install -e .")

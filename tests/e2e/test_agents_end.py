@@ -13,8 +13,6 @@ from tests.support.relay import Relay, running_relay
 from tests.support.remote_agent import remote_agent
 from tests.support.worker import Worker, alive, environment, running_worker, start, until
 
-pytestmark = pytest.mark.timeout(180)
-
 FAKE_AGENT = Path(__file__).parents[1] / "support" / "fake_agent.py"
 STOP_BUDGET_S = 20.0
 """From the signal to the worker's end: 10 s for the turn, then what ending deaf agents takes."""

@@ -7,13 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.e2e.test_worker import ask, from_agent
 from tests.support.relay import Relay, running_relay
 from tests.support.worker import Worker, alive, children_of, running_worker, until
-
-pytestmark = pytest.mark.timeout(120)
 
 ASKED = "build a report about tides in the background in 1 second and send me the report"
 

@@ -4,12 +4,8 @@ import json
 import time
 from pathlib import Path
 
-import pytest
-
 from tests.support.relay import running_relay
 from tests.support.worker import running_worker, until
-
-pytestmark = pytest.mark.timeout(120)
 
 
 async def test_a_displaced_worker_ends_with_an_error_and_finishes_what_it_has(

@@ -14,7 +14,6 @@ from tests.support.fake_cli import FakeCli, install, path_with
 from tests.support.relay import Relay, running_relay
 from tests.support.worker import Worker, alive, environment, running_worker, start, until
 
-pytestmark = pytest.mark.timeout(120)
 PLACEHOLDER = "⏳ On it..."
 
 
@@ -190,7 +189,7 @@ async def test_the_owner_reads_what_is_missing_before_anybody_asks(
     empty.mkdir()
     env = environment("http://127.0.0.1:9/relay|secret", tmp_path, PATH=str(empty), **settings)
     worker = start(env, tmp_path)
-    with trio.fail_after(40):
+    with trio.fail_after(60):
         assert code == await worker.ended()
     assert words in worker.output()
     assert "Traceback" not in worker.output()

@@ -235,7 +235,7 @@ def test_it_runs_from_a_pipe_and_asks_at_the_terminal(machine: Machine) -> None:
         while termios.tcgetattr(ours)[3] & termios.ECHO:
             time.sleep(0.01)
         os.write(ours, TOKEN.encode() + b"\n")
-        said, _ = process.communicate(timeout=50)
+        said, _ = process.communicate(timeout=60)
         shown += os.read(ours, 4096)
         assert termios.tcgetattr(ours)[3] & termios.ECHO
     finally:

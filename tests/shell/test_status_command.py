@@ -300,7 +300,7 @@ def test_watch_prints_a_block_for_each_change_and_ends_with_the_last_verdict(
         written(tmp_path / "s.new", state="stopped").replace(path)
         assert "stopped" == json.loads(watching.stdout.readline())["verdict"]
         watching.send_signal(signal.SIGINT)
-        out, err = watching.communicate(timeout=20)
+        out, err = watching.communicate(timeout=60)
     assert ("", "") == (out, err)
     assert 3 == watching.returncode
 
@@ -329,6 +329,6 @@ def test_status_loads_neither_trio_nor_httpx(tmp_path: Path) -> None:
         "print(code, sorted(heavy.intersection(sys.modules)), file=sys.stderr)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=50, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
     )
     assert "0 []" == done.stderr.strip()

@@ -26,12 +26,12 @@ async def test_a_signal_asks_and_a_second_one_cancels_the_root() -> None:
         async with trio.open_nursery() as root:
             await root.start(watch_signals, stop, root.cancel_scope)
             os.kill(os.getpid(), first)
-            with trio.fail_after(10):
+            with trio.fail_after(60):
                 await stop.wait()
             assert stop.detail == detail
             assert stop.second_signal is None
             os.kill(os.getpid(), signal.SIGTERM)
-            with trio.fail_after(10):
+            with trio.fail_after(60):
                 await trio.sleep_forever()
         assert stop.second_signal == signal.SIGTERM
 
@@ -40,7 +40,7 @@ async def test_a_stop_cuts_a_start_up_step() -> None:
     """A preflight that hangs does not hold a stop up; one that ends leaves nothing behind."""
     stop = Stop()
     reached = False
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         async with stop.cuts():
             reached = True
         async with trio.open_nursery() as nursery:

@@ -43,7 +43,7 @@ async def test_an_unusable_journal_is_waited_for_and_said(
         assert layout.journal.read_bytes() == damage
         aside.rename(layout.journal)
 
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(restore)
             async with wiring.journal(layout, status, Stop()) as journal_again:
@@ -62,7 +62,7 @@ async def test_a_stop_ends_the_wait_for_the_journal(layout: Layout) -> None:
             await trio.sleep(0.01)
         stop.ask("terminated")
 
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(ask)
             async with wiring.journal(layout, status, stop) as journal:

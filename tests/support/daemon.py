@@ -219,7 +219,7 @@ class Api:
         """One request; ``body`` as JSON, bytes as they are."""
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
         data = None if body is None else raw
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             return await call(self.port, method, path, {**self.headers, **(headers or {})}, data)
 
     async def session(self, body: object = None) -> str:
@@ -325,7 +325,7 @@ async def running(
             await daemon.stop(2.0)
 
 
-async def until(check: Callable[[], bool], limit_s: float = 10) -> None:
+async def until(check: Callable[[], bool], limit_s: float = 60.0) -> None:
     """Wait for a state."""
     with trio.fail_after(limit_s):
         while not check():

@@ -114,13 +114,13 @@ class FakeBroker:
         """What a room shows, edits applied."""
         return [m["body"] for m in self.messages.values() if m["room"] == room]
 
-    async def until(self, condition: Callable[[], Any], within_s: float = 20.0) -> None:
+    async def until(self, condition: Callable[[], Any], within_s: float = 60.0) -> None:
         """Wait for a state that requests bring about."""
         with trio.fail_after(within_s):
             while not condition():
                 await self._changed.wait()
 
-    async def seen(self, route: str, count: int = 1, within_s: float = 20.0) -> list[Request]:
+    async def seen(self, route: str, count: int = 1, within_s: float = 60.0) -> list[Request]:
         """Wait for so many requests of a route."""
         await self.until(lambda: len(self.of(route)) >= count, within_s)
         return self.of(route)

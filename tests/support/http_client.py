@@ -83,7 +83,7 @@ class EventStream:
         self._text = b""
         self.over = False
 
-    async def next(self, limit_s: float = 10) -> dict[str, Any]:
+    async def next(self, limit_s: float = 60.0) -> dict[str, Any]:
         """The next event: ``id`` (0: none), ``event``, ``data``; empty at the end of the stream."""
         with trio.fail_after(limit_s):
             while b"\n\n" not in self._text:

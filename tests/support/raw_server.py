@@ -72,7 +72,7 @@ class RawServer:
         self._changed = trio.Event()
 
     async def until(self, condition: Callable[[], object]) -> None:
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             while not condition():
                 await self._changed.wait()
 

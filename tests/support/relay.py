@@ -110,7 +110,7 @@ class Relay:
     async def visitor(self, link_token: str = "") -> AsyncIterator[httpx.AsyncClient]:
         """A browser that came in by a link, the owner's unless told otherwise."""
         origin = self.relay.origin
-        async with httpx.AsyncClient(base_url=origin, trust_env=False, timeout=40) as browser:
+        async with httpx.AsyncClient(base_url=origin, trust_env=False, timeout=60) as browser:
             token = link_token or self.setup.link_token
             answer = await browser.post("/page/login", json={"token": token})
             assert answer.status_code == 200, answer.text
@@ -118,7 +118,7 @@ class Relay:
 
     async def reactions(self, event_id: str) -> list[tuple[str, str]]:
         """The reactions on a message once there is one: an answer may overtake its own ack."""
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             while not (found := await self.relay.reactions(event_id)):
                 await trio.sleep(0.01)
         return found
@@ -147,7 +147,7 @@ async def running_relay(
     planned = faults or Faults()
     async with (
         open_embedded(state_dir, port=port, timing=timing, faults=planned, **options) as relay,
-        httpx.AsyncClient(trust_env=False, timeout=40) as client,
+        httpx.AsyncClient(trust_env=False, timeout=60) as client,
     ):
         made = setup or await relay.ensure_local(agent, owner)
         yield Relay(relay, made, planned, client)

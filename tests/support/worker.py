@@ -13,7 +13,7 @@ from typing import Any
 import trio
 
 DEMO = f"{sys.executable} -m agentconnect.demo"
-LIMIT_S = 40.0
+LIMIT_S = 60.0
 
 
 async def until(
@@ -140,7 +140,7 @@ async def running_worker(token: str, folder: Path, **settings: str) -> AsyncIter
             await end(worker)
 
 
-async def end(worker: Worker, limit_s: float = 20.0) -> None:
+async def end(worker: Worker, limit_s: float = 60.0) -> None:
     """Ask it to stop; kill it where it does not. The relay may be served by the same loop."""
     if worker.process.poll() is None:
         worker.process.terminate()

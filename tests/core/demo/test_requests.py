@@ -169,7 +169,6 @@ def test_text_argument(text: str, kind: Kind, what: str) -> None:
     assert (kind, what) == (found.kind, found.text)
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize(
     "text",
     ["a " * 50_000, "x" * 100_000, "./" * 40_000, "`'\"" * 30_000, "write a " * 9_000,

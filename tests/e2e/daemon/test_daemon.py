@@ -5,7 +5,6 @@ import os
 import signal
 from pathlib import Path
 
-import pytest
 import trio
 
 from tests.e2e.daemon.stage import (
@@ -25,8 +24,6 @@ from tests.support.http_client import Reply, call
 from tests.support.raw_server import raw_server
 from tests.support.relay import running_relay
 from tests.support.worker import alive, children_of, until
-
-pytestmark = pytest.mark.timeout(150)
 
 
 def channel_workers(stage: Stage) -> list[int]:

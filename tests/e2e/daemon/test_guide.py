@@ -13,8 +13,6 @@ import trio
 from tests.e2e.daemon.stage import TARGET_ID, TOKEN, Stage, staged
 from tests.support.worker import until
 
-pytestmark = pytest.mark.timeout(150)
-
 Done = subprocess.CompletedProcess[bytes]
 _BLOCK = re.compile(r"^```sh( [a-z]+)?\n(.*?)^```$", re.M | re.S)
 

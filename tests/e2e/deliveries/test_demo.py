@@ -5,15 +5,12 @@ import signal
 from pathlib import Path
 from typing import Any
 
-import pytest
 import trio
 
 from agentconnect.embedded.faults import Fault, Faults
 from agentconnect.embedded.records import Message
 from tests.support.relay import Relay, running_relay
 from tests.support.worker import Worker, alive, running_worker, until
-
-pytestmark = pytest.mark.timeout(120)
 
 ASKED = "build this in the background and send me the report, in 1 second"
 NO_SPARE = {"AGENT_CONNECT_ACP_SPARE": "0"}
@@ -101,7 +98,7 @@ async def test_a_listener_that_is_killed_amid_a_delivery(tmp_path: Path) -> None
         await offered(worker)
         (listener,) = [pid for pid in worker.children() if alive(pid)]
         await ask(relay, ASKED)
-        with trio.fail_after(30):
+        with trio.fail_after(60):
             await held.reached.wait()
         os.kill(listener, signal.SIGKILL)
         await until(lambda: block(worker)["listener"] == "restarting", "a pause")

@@ -14,8 +14,6 @@ from tests.e2e.deliveries_faults.rig import late, link
 from tests.e2e.faults.stand import PLACE
 from tests.support.worker import alive, until
 
-pytestmark = pytest.mark.timeout(180)
-
 ROOM_TWO = "the other room"
 
 

@@ -6,8 +6,6 @@ import pytest
 
 from tests.e2e.deliveries_faults import matrix
 
-pytestmark = pytest.mark.timeout(180)
-
 QUICK = (
     ("before first-seen is recorded", "file and text"),
     ("the relay has applied it, before its response", "text"),

@@ -9,8 +9,6 @@ from agentconnect.store.delivery_record import posting_keys
 from tests.e2e.deliveries_faults.rig import Late, late
 from tests.support.worker import until
 
-pytestmark = pytest.mark.timeout(120)
-
 
 async def shown(case: Late) -> dict[str, Any]:
     """Text → the mark of what arrived later, of the agent's messages on the page."""

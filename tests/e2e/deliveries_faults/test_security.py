@@ -14,8 +14,6 @@ from tests.e2e.deliveries_faults.rig import Json, Late, late, link
 from tests.e2e.faults.stand import UPLOAD
 from tests.support.worker import until
 
-pytestmark = pytest.mark.timeout(180)
-
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2"
 LISTED, UNCHECKED = "AGENT_CONNECT_ACP_COLLABORATORS", "AGENT_CONNECT_UNCHECKED_COLLABORATORS"
 

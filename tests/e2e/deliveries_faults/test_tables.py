@@ -13,8 +13,6 @@ from tests.e2e.deliveries_faults.rig import Json, Late, late, link
 from tests.e2e.faults.stand import PLACE, UPLOAD
 from tests.support.worker import until
 
-pytestmark = pytest.mark.timeout(180)
-
 LATER = ((b"retry-after", b"60"),)
 """Longer than a run waits by itself, so that the agent is told at once."""
 

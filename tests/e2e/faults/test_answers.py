@@ -3,13 +3,9 @@
 import os
 from pathlib import Path
 
-import pytest
-
 from agentconnect.core.turns.wording import pointer_long
 from tests.e2e.faults.stand import Stand, stand
 from tests.support.worker import until
-
-pytestmark = pytest.mark.timeout(120)
 
 EDIT_UNITS = 4000
 CHUNK = 12_000

@@ -7,7 +7,6 @@ handled but unanswered), the process is killed, and only then the call goes on o
 from functools import partial
 from pathlib import Path
 
-import pytest
 import trio
 
 from agentconnect.embedded.timing import Timing
@@ -27,8 +26,6 @@ from tests.e2e.faults.stand import (
 )
 from tests.support.worker import until
 
-pytestmark = pytest.mark.timeout(120)
-
 REQUEST = "echo this back"
 SLOW = "wait go and say this"
 FILE = "file note.txt"
@@ -46,7 +43,7 @@ async def killed_at(
     fault = case.plan(path, hold=held, drop=applied, cut=not applied and not late)
     await case.start()
     source = await case.relay.say(request)
-    with trio.fail_after(40):
+    with trio.fail_after(60):
         await fault.reached.wait()
     await case.owes(inflight=1, pending=pending)
     await case.kill()
@@ -62,7 +59,7 @@ async def start_again(case: Stand, pending: int) -> None:
     held = trio.Event()
     fault = case.plan(RESULT, hold=held)
     await case.start()
-    with trio.fail_after(40):
+    with trio.fail_after(60):
         await fault.reached.wait()
     await case.owes(inflight=1, pending=pending)
     held.set()
@@ -195,7 +192,7 @@ async def test_killed_between_a_polls_answer_and_the_journal(tmp_path: Path) -> 
         held = trio.Event()
         fault = case.plan(POLL, method="GET", drop=True, hold=held)
         case.launch()
-        with trio.fail_after(40):
+        with trio.fail_after(60):
             await fault.reached.wait()
         for source in asked.values():
             (task,) = await relay.relay.tasks_of(source)

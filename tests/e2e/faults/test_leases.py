@@ -2,14 +2,10 @@
 
 from pathlib import Path
 
-import pytest
-
 from agentconnect.embedded.leases import State
 from agentconnect.embedded.timing import Timing
 from tests.e2e.faults.stand import stand
 from tests.support.worker import until
-
-pytestmark = pytest.mark.timeout(120)
 
 
 async def test_work_outlasting_its_lease_is_done_once(tmp_path: Path) -> None:

@@ -4,8 +4,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.e2e.faults.stand import (
     ACK,
     EDIT,
@@ -18,8 +16,6 @@ from tests.e2e.faults.stand import (
 )
 from tests.e2e.faults.test_kills import FILE, the_file_is_there_once
 from tests.support.worker import until
-
-pytestmark = pytest.mark.timeout(120)
 
 REQUEST = "echo this back"
 WAYS: dict[str, dict[str, Any]] = {

@@ -5,7 +5,6 @@ import os
 from functools import partial
 from pathlib import Path
 
-import pytest
 import trio
 
 from agentconnect.embedded.leases import State
@@ -13,8 +12,6 @@ from agentconnect.embedded.timing import Timing
 from tests.e2e.faults.stand import POLL, RESULT, Log, Stand, end, stand, together
 from tests.support.relay import running_relay
 from tests.support.worker import until
-
-pytestmark = pytest.mark.timeout(240)
 
 REQUEST = "echo this back"
 STORM_S = float(os.environ.get("AGENTCONNECT_STORM_S", "14"))

@@ -6,14 +6,11 @@ import time
 from functools import partial
 from pathlib import Path
 
-import pytest
 import trio
 
 from agentconnect.embedded.leases import State
 from tests.e2e.faults.stand import Stand, stand, together
 from tests.support.worker import Worker, environment, start, until
-
-pytestmark = pytest.mark.timeout(120)
 
 TAKE_OVER_S = 15.0
 """What is promised from the holder's end; `tests/shell/relay/test_pollers.py` holds it to that by a

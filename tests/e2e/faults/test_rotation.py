@@ -2,14 +2,11 @@
 
 from pathlib import Path
 
-import pytest
 import trio
 
 from agentconnect.embedded.timing import Timing
 from tests.e2e.faults.stand import POLL, Stand, stand
 from tests.support.worker import until
-
-pytestmark = pytest.mark.timeout(120)
 
 
 async def test_a_401_does_not_end_the_worker_and_a_new_token_in_its_file_is_used(

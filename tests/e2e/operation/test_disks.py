@@ -22,8 +22,6 @@ from agentconnect.embedded.timing import Timing
 from tests.support.relay import running_relay
 from tests.support.worker import environment, running_worker, start, until
 
-pytestmark = pytest.mark.timeout(120)
-
 DEAD_RELAY = "http://127.0.0.1:9/relay|secret-of-this-test"
 NOBODY = 65534
 

@@ -17,8 +17,6 @@ from agentconnect.stopping import Stop
 from tests.support.relay import running_relay
 from tests.support.worker import Worker, end, environment, start, until
 
-pytestmark = pytest.mark.timeout(240)
-
 MANY = 12
 FAULT_AGENT = Path(__file__).parents[2] / "support" / "fault_agent.py"
 

@@ -16,8 +16,6 @@ from tests.e2e.operation.bare import DEAD_RELAY, FAKE_AGENT, bare
 from tests.support.relay import running_relay
 from tests.support.worker import DEMO, environment, running_worker, start, until
 
-pytestmark = pytest.mark.timeout(120)
-
 REFUSED_WITHIN_S = 10.0
 
 

@@ -6,15 +6,12 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
 import trio
 
 from agentconnect.core.status import judge
 from tests.e2e.operation.bare import DEAD_RELAY, FAKE_AGENT, bare
 from tests.support.relay import running_relay
 from tests.support.worker import end, environment, running_worker, start, until
-
-pytestmark = pytest.mark.timeout(120)
 
 
 async def test_a_slow_agent_is_starting_and_not_dead_and_takes_no_work(tmp_path: Path) -> None:

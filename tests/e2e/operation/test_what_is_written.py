@@ -20,8 +20,6 @@ from agentconnect.embedded.faults import Fault
 from tests.support.relay import Relay, running_relay
 from tests.support.worker import Worker, end, environment, start, until
 
-pytestmark = pytest.mark.timeout(240)
-
 AGENT = Path(__file__).parents[2] / "support" / "fake_agent.py"
 
 # what is planted, each word once in the world

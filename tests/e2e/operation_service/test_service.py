@@ -20,8 +20,6 @@ from tests.support.worker import DEMO, Worker, alive, until
 
 __all__ = ["machine"]
 
-pytestmark = pytest.mark.timeout(120)
-
 
 def configure(machine: Machine, token: str, *more: str) -> None:
     """Write the config file of a worker with the bundled agent."""

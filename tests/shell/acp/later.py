@@ -171,7 +171,7 @@ class LateFolder:
         return [answers.get(i, {}).get("result") for i in ids]
 
 
-async def until(check: Callable[[], object], limit_s: float = 45.0) -> None:
+async def until(check: Callable[[], object], limit_s: float = 60.0) -> None:
     """Wait for a state that is seen in files."""
     with trio.fail_after(limit_s):
         while not check():

@@ -145,7 +145,7 @@ async def running(
 
 async def until(check: Callable[[], object]) -> None:
     """Wait for a state."""
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         while not check():
             await trio.sleep(0.01)
 

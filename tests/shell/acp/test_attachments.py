@@ -103,7 +103,7 @@ async def test_each_fault_of_a_file_has_its_own_reason(
     with socket.socket(socket.AF_UNIX) as listener:
         monkeypatch.chdir(tmp_path)  # such an address may not be long
         listener.bind("plug")
-        with trio.fail_after(20):  # a pipe without a writer blocks whoever opens it plainly
+        with trio.fail_after(60):  # a pipe without a writer blocks whoever opens it plainly
             reasons = {
                 name: await reason_of(item)
                 for name, item in {

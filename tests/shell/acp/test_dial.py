@@ -231,7 +231,7 @@ async def test_something_else_behind_the_door(tmp_path: Path) -> None:
             folder = tmp_path / str(number)
             folder.mkdir()
             where = endpoint(f"ws://127.0.0.1:{port}", allow_remote=False)
-            with trio.fail_after(10):
+            with trio.fail_after(60):
                 assert "cannot be reached" in await preflight(Dialled(folder, where))
             nursery.cancel_scope.cancel()
 
@@ -316,7 +316,7 @@ async def test_one_that_ignores_the_cancel_is_dropped(tmp_path: Path) -> None:
     async with remote_agent() as agent:
         rig = Dialled(tmp_path, there(agent))
         assert rig.adapter.remote
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             (outcome,) = await turns(rig, "#deaf\n#say never", during=kill)
         assert "working" == outcome.answer
         await until(lambda: agent.open == 0)

@@ -80,7 +80,7 @@ async def played(name: str, tmp_path: Path) -> tuple[Player, list[Outcome]]:
         shared=Shared(wall_clock=lambda: 0.0, resume_broken=True),
     )
     outcomes = []
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         async with trio.open_nursery() as agents:
             await agents.start(pool.run)
             for number, prompt in enumerate(player.recording.prompts()):

@@ -58,7 +58,7 @@ class Rig:
 
     async def until(self, workspace: str, state: str) -> None:
         """Wait until that worker is so."""
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             while self.state(workspace) != state:
                 await trio.sleep(0.01)
 

@@ -24,7 +24,7 @@ async def checked(**env: str) -> tuple[int, str, str]:
         env={**os.environ, **env},
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=60,
         check=False,
     )
     done = await trio.to_thread.run_sync(run)
@@ -124,7 +124,7 @@ async def test_a_channel_worker_without_a_daemon_just_ends() -> None:
         input="nonsense\n",
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=60,
         check=False,
     )
     done = await trio.to_thread.run_sync(run)
@@ -135,6 +135,6 @@ def test_a_stray_print_does_not_stand_between_the_workers_lines() -> None:
     """It goes where logs go."""
     program = "from agentconnect.channels import worker\nworker._own_pipes()\nprint('stray')\n"
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, timeout=50, check=False
+        [sys.executable, "-c", program], capture_output=True, timeout=60, check=False
     )
     assert (b"", b"stray\n") == (done.stdout, done.stderr)

@@ -84,7 +84,7 @@ async def test_a_worker_that_is_killed_mid_send_tells_everybody_at_once() -> Non
                 assert (await rig.workers.deliver("side", request(), source="notify")).delivered
                 pids = {child.pid for child in rig.children}
                 (victim,) = [pid for pid in pids if _holds(pid, server)]
-                with trio.fail_after(2):
+                with trio.fail_after(60):
                     os.kill(victim, signal.SIGKILL)
                     while len(ended) < 3:
                         await trio.sleep(0.01)
@@ -153,7 +153,7 @@ async def test_a_worker_that_falls_silent_is_replaced() -> None:
             os.kill(rig.children[0].pid, signal.SIGSTOP)
             ended = await rig.workers.deliver("main", request(), source="notify")
             assert Attempt(code=Code.TIMEOUT) == ended
-            with trio.fail_after(20):
+            with trio.fail_after(60):
                 while len(rig.children) < 2:
                     await trio.sleep(0.01)
             assert -signal.SIGKILL == rig.children[0].returncode
@@ -174,7 +174,7 @@ async def test_who_asked_may_leave_and_the_attempt_goes_on() -> None:
             asking.cancel_scope.cancel()
         assert 1 == rig.block("main")["in_flight"]
         slow.open.set()
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             while rig.block("main")["delivered"] != 1:
                 await trio.sleep(0.01)
 
@@ -215,7 +215,7 @@ async def test_a_stop_does_not_wait_for_a_provider_that_hangs() -> None:
             async with trio.open_nursery() as both:
                 both.start_soon(one)
                 await server.until(lambda: slow.asked == 1)
-                with trio.fail_after(5):
+                with trio.fail_after(60):
                     await rig.workers.stop()
             assert [Attempt(code=Code.UNAVAILABLE)] == ended
 
@@ -268,7 +268,7 @@ async def test_the_backoff_doubles_up_to_its_most(caplog: pytest.LogCaptureFixtu
     workers = ChannelWorkers({"main": {"ops": hook(1)}}, broken, pace=pace)  # type: ignore[arg-type]
     async with trio.open_nursery() as standing:
         await standing.start(workers.run)
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             while starts < 5:
                 await trio.sleep(0.01)
         await workers.stop()

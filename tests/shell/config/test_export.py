@@ -17,7 +17,7 @@ _VALUE = st.text(st.characters(exclude_characters="\0\r\n", exclude_categories=[
 def evaluated(shell: str, lines: tuple[str, ...], name: str) -> str:
     script = "set -f\n" + "\n".join(lines) + f'\nprintf "%s" "${name}"'
     done = subprocess.run(
-        [shell, "-c", script], env={}, capture_output=True, check=True, timeout=20
+        [shell, "-c", script], env={}, capture_output=True, check=True, timeout=60
     )
     assert b"" == done.stderr
     return done.stdout.decode()

@@ -26,7 +26,7 @@ async def told(api: Api) -> list[Shown]:
 
 async def settled(api: Api, delivery: str) -> Shown:
     """The one task, when that has come of its delivery."""
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         while (found := (await told(api))[0]).delivery != delivery:
             await trio.sleep(0.01)
     return found
@@ -139,7 +139,7 @@ async def test_a_one_shot_that_was_overdue(tmp_path: Path) -> None:
         await added(api, recurring=False)
     clock.now = NINE + DAY
     async with running(tmp_path, now=clock) as api:
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             while (found := (await told(api))[0]).result != OVERDUE or found.next_at is not None:
                 await trio.sleep(0.01)
     assert (None, True) == (found.last_at, found.failed)

@@ -154,6 +154,6 @@ def test_without_the_api_no_web_server_is_imported() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=50,
+        timeout=60,
     )
     assert ("[]\n", "") == (done.stdout, done.stderr)

@@ -71,7 +71,7 @@ class Rig:
 
     async def send_raw(self, params: str | bytes) -> Any:
         raw = params if isinstance(params, bytes) else params.encode()
-        with trio.fail_after(30):
+        with trio.fail_after(60):
             try:
                 return msgspec.to_builtins(await self.desk.deliver(msgspec.Raw(raw)))
             except DeliveryRefused as refused:
@@ -80,7 +80,7 @@ class Rig:
     async def notify(self, destination: str, text: str) -> Any:
         """``_ag2/notify``: its result, or the data of its error."""
         raw = json.dumps({"destination": destination, "text": text}).encode()
-        with trio.fail_after(30):
+        with trio.fail_after(60):
             try:
                 return msgspec.to_builtins(await self.desk.notify(msgspec.Raw(raw)))
             except DeliveryRefused as refused:
@@ -90,7 +90,7 @@ class Rig:
         """One delivery as it is on disk; None where there is none."""
         return json.loads(read_record(self.layout.deliveries))["deliveries"].get(name)
 
-    async def until(self, condition: Callable[[], Any], within_s: float = 20.0) -> None:
+    async def until(self, condition: Callable[[], Any], within_s: float = 60.0) -> None:
         """Wait for a state that nobody announces."""
         with trio.fail_after(within_s):
             while not condition():
@@ -178,7 +178,7 @@ async def running(
                 await desk.run(task_status=task_status)
 
         await work.start(live)
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             await desk.probe()
         yield Rig(broker, desk, store, layout, relay, wall, life, blocks)
         await desk.stop(stop_s)

@@ -167,5 +167,5 @@ async def test_an_export_folder_that_cannot_be_made_gives_no_binding(tmp_path: P
         rig.layout.export.rmdir()
         rig.layout.export.write_bytes(b"")
         assert await rig.desk.destinations.delivery(OWNER) is None
-        with trio.fail_after(5):
+        with trio.fail_after(60):
             await rig.desk.destinations.destination(OWNER)

@@ -125,7 +125,7 @@ async def test_what_a_stop_cuts_off_goes_on_at_the_next_start(tmp_path: Path) ->
 async def test_a_stop_does_not_wait_for_what_waits(tmp_path: Path) -> None:
     """A delivery between two runs ends its wait at once; the start continues it by itself."""
     async with open_broker() as broker:
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             async with running(broker, tmp_path, stop_s=20.0) as rig:
                 meta = await rig.bind()
                 broker.script("messages", Answer(429, headers={"Retry-After": "3600"}))
@@ -236,7 +236,7 @@ async def test_ten_thousand_entries(tmp_path: Path) -> None:
             assert "delivered" == (await rig.send("x", meta.binding, "t"))["outcome"]
             await rig.store._do(_fill)
         async with running(broker, tmp_path) as rig:
-            with trio.fail_after(10):
+            with trio.fail_after(60):
                 for number in range(20):
                     told = await rig.send(f"n{number}", meta.binding, "t")
                     assert "retry" == told["outcome"]  # it is full, and nothing may go

@@ -59,7 +59,7 @@ async def serving(answers: Answers, tls: ssl.SSLContext | None = None) -> AsyncI
         nursery.cancel_scope.cancel()
 
 
-async def ask(port: int, scheme: str = "http", within_s: float = 10.0) -> Probe:
+async def ask(port: int, scheme: str = "http", within_s: float = 60.0) -> Probe:
     """Probe that server, as doctor does."""
     token = f"{scheme}://localhost:{port}/relay|s3cret-s3cret"
     return await probe_relay(credential.build(token=token), within_s)

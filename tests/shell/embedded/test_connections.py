@@ -28,7 +28,7 @@ async def _line(relay: Relay) -> AsyncIterator[trio.SocketStream]:
 async def _rest(stream: trio.SocketStream) -> bytes:
     """Everything until the relay ends the connection."""
     got = b""
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         while part := await stream.receive_some():
             got += part
     return got
@@ -36,7 +36,7 @@ async def _rest(stream: trio.SocketStream) -> bytes:
 
 async def _answer(stream: trio.SocketStream, body: bytes = b'{"ok":true}') -> None:
     got = b""
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         while not got.endswith(body):
             part = await stream.receive_some()
             assert part, got
@@ -45,7 +45,7 @@ async def _answer(stream: trio.SocketStream, body: bytes = b'{"ok":true}') -> No
 
 async def _closed(stream: trio.SocketStream) -> bool:
     """Whether the relay ends the connection, however it does."""
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         try:
             while await stream.receive_some():
                 pass
@@ -62,7 +62,7 @@ async def test_requests_follow_one_another_on_a_connection(tmp_path: Path) -> No
             await _answer(stream)
         await stream.send_all(_HEALTH + b"GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n" + _HEALTH)
         got = b""
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             while got.count(b"HTTP/1.1 ") < 3 or not got.endswith(b'{"ok":true}'):
                 got += await stream.receive_some()
         assert [part[:3] for part in got.split(b"HTTP/1.1 ")[1:]] == [b"200", b"404", b"200"]
@@ -196,7 +196,7 @@ async def test_a_client_that_reads_nothing_is_let_go(tmp_path: Path) -> None:
         async with _line(relay) as stream:
             head = f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {relay.secret}\r\n\r\n"
             await stream.send_all(head.encode())
-            with trio.fail_after(20):
+            with trio.fail_after(60):
                 while relay.relay.connections > 1:
                     await trio.sleep(0.05)
 
@@ -214,7 +214,7 @@ async def test_connections_are_bounded(tmp_path: Path) -> None:
             stream = await lines.enter_async_context(_line(relay))
             poll = f"GET /relay/v1/tasks?wait=30 HTTP/1.1\r\nAuthorization: Bearer {relay.secret}"
             await stream.send_all(f"{poll}\r\nHost: x\r\n\r\n".encode())
-            with trio.fail_after(20):
+            with trio.fail_after(60):
                 while relay.relay.open_polls(relay.agent) < count:
                     await trio.sleep(0.01)
         assert await _closed(first)
@@ -232,7 +232,7 @@ async def test_requests_at_once_are_bounded(tmp_path: Path) -> None:
         trio.open_nursery() as work,
     ):
         work.start_soon(relay.poll, 30)
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             while not relay.relay.open_polls(relay.agent):
                 await trio.sleep(0.01)
         busy = await relay.client.get(relay.base + "/v1/healthz")
@@ -262,7 +262,7 @@ async def test_clients_that_leave_are_no_line_in_the_log(
                     streams.append(stream)
                 for stream in streams[1:]:
                     await _answer(stream, b": open\n\n\r\n")
-                with trio.fail_after(20):
+                with trio.fail_after(60):
                     while not relay.relay.open_polls(relay.agent):
                         await trio.sleep(0.01)
                 if leave:
@@ -271,7 +271,7 @@ async def test_clients_that_leave_are_no_line_in_the_log(
                     )  # a reset, not an end
                     for stream in streams:
                         await stream.aclose()
-                    with trio.fail_after(20):
+                    with trio.fail_after(60):
                         while relay.relay.open_polls(relay.agent):
                             await trio.sleep(0.01)
             await relay.say("an answer that nobody takes")

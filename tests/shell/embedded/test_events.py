@@ -34,7 +34,7 @@ class Stream:
 
     async def next(self) -> Frame:
         """The next frame that is not a comment."""
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             while True:
                 while b"\n\n" not in self._text:
                     await self._more()
@@ -48,7 +48,7 @@ class Stream:
 
     async def comment(self, wanted: str) -> None:
         """Wait for a comment; only before the first frame."""
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             while not self._text.count(wanted.encode() + b"\n\n"):
                 await self._more()
 

@@ -44,21 +44,21 @@ class Rig:
 
     async def tasks(self, count: int = 1) -> list[Task]:
         """Wait for so many tasks."""
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             while len(self.taken) < count:
                 await self.changed.wait()
         return self.taken
 
     async def state(self, state: str, *, error: bool = False) -> RelayStatus:
         """Wait for a state of the client, with an error to show if asked for."""
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             while True:
                 for status in self.statuses:
                     if status.state == state and bool(status.error) >= error:
                         return status
                 await self.changed.wait()
 
-    async def until(self, condition: Callable[[], Any], within_s: float = 20.0) -> None:
+    async def until(self, condition: Callable[[], Any], within_s: float = 60.0) -> None:
         """Wait for a state that nobody announces."""
         with trio.fail_after(within_s):
             while not condition():

@@ -35,7 +35,7 @@ def read(path: Path) -> dict[str, Any]:
 
 async def until(check: Callable[[], bool]) -> None:
     """Wait for a state of the disk."""
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         while not check():
             await trio.sleep(0.01)
 

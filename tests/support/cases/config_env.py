@@ -80,7 +80,7 @@ def _evaluate(shell: str, lines: tuple[str, ...], env: Mapping[str, str]) -> dic
     script = 'eval "$LINES"\nunset LINES\nexec "$PYTHON" -I -c "$SHOW"'
     given = {**env, "LINES": "\n".join(lines), "PYTHON": sys.executable, "SHOW": _SHOW}
     done = subprocess.run(
-        [shell, "-c", script], env=given, capture_output=True, check=True, timeout=20
+        [shell, "-c", script], env=given, capture_output=True, check=True, timeout=60
     )
     after: dict[str, str] = json.loads(done.stdout)
     ours = {"PYTHON", "SHOW", "PWD", "OLDPWD", "SHLVL", "_", "LC_CTYPE"} - set(env)

@@ -162,7 +162,6 @@ def unconfirmed_keys_trusted(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(courier.Courier, "_held_up", held_up)
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("plant", "seen"),
     [
