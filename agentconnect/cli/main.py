@@ -48,7 +48,7 @@ def _version() -> int:
 
 def _parsed(argv: Sequence[str]) -> int:
     """The command that the arguments name."""
-    from agentconnect.cli.options import HINT, USAGE, UsageError, parse
+    from agentconnect.cli.options import HINT, UsageError, parse
 
     umask = os.umask(0o077)
     try:

@@ -54,6 +54,9 @@ Settings are environment variables; the config file holds the same names, and th
 environment wins. All of them: docs/settings.md
 """
 
+HINT = "Every command and argument: agent-connect --help"
+"""Below the sentence about an argument, which would be lost above the whole text."""
+
 
 class _Command(msgspec.Struct, frozen=True):
     """What may stand behind one command: flags by the option each sets, and words of its own."""
@@ -67,7 +70,7 @@ class _Command(msgspec.Struct, frozen=True):
 
 
 _MANY = 1000
-_COMMANDS: Mapping[str, _Command] = {
+COMMANDS: Mapping[str, _Command] = {
     "": _Command(),
     "local": _Command({"--say": "say", "--listen": "listen", "--dir": "directory"}),
     "relay": _Command(
@@ -104,13 +107,14 @@ _COMMANDS: Mapping[str, _Command] = {
 }
 
 _KNOWN = {"--config", "--export-config"}.union(
-    *(set(command.values) | set(command.switches) for command in _COMMANDS.values())
+    *(set(command.values) | set(command.switches) for command in COMMANDS.values())
 )
+_COMMAND_NAMES = tuple(name for name in COMMANDS if name not in ("", "channel-worker"))
 _ADDRESS = re.compile(r"https?://[A-Za-z0-9.\-\[\]:]+(/[\x21-\x7e]*)?")
 
 
 class UsageError(AgentConnectError):
-    """The arguments are off; exit 2 with the usage."""
+    """The arguments are off: exit 2, with what is wrong and how to mend it."""
 
     exit_code = 2
 
@@ -147,7 +151,7 @@ def parse(argv: Sequence[str]) -> Options:
     while left:
         word = left.pop(0)
         flag, equals, value = word.partition("=")
-        command = _COMMANDS[options.command]
+        command = COMMANDS[options.command]
         if flag == "--config" or flag in command.values:
             given = value if equals else _value_of(flag, left)
             _set(options, "config" if flag == "--config" else command.values[flag], given)
@@ -155,16 +159,37 @@ def parse(argv: Sequence[str]) -> Options:
             options.export = True
         elif word in command.switches:
             setattr(options, command.switches[word], True)
-        elif word in _COMMANDS and not options.command and word:
+        elif word in COMMANDS and not options.command and word:
             options.command = word
         elif word.startswith("-") or not word or len(options.words) >= command.words:
-            raise UsageError(f'unknown argument "{printable(word)}"')
+            raise UsageError(_unknown(options.command, word))
         else:
             options.words += (word,)
-    first = _COMMANDS[options.command].first
+    first = COMMANDS[options.command].first
     if first and options.words[:1] not in {(word,) for word in first}:
         raise UsageError(f"{options.command} needs one of {', '.join(first)}")
     return options
+
+
+def _unknown(name: str, word: str) -> str:
+    """What is wrong with a word that nothing takes, and what would be taken in its place."""
+    shown, command = printable(word), COMMANDS[name]
+    if name:
+        taken = ", ".join([*command.values, *command.switches]) or "none but --config PATH"
+        if command.first:
+            taken = f"{taken}, behind one of {', '.join(command.first)}"
+        return f'unknown argument "{shown}": those of {name} are {taken}'
+    flag = word.partition("=")[0]
+    owners = [each for each in _COMMAND_NAMES if flag in _flags(each)]
+    if owners:
+        return f'unknown argument "{shown}": it stands behind its command ({", ".join(owners)})'
+    if word.startswith("-"):
+        return f'unknown argument "{shown}": a setting is an environment variable, not a flag'
+    return f'unknown argument "{shown}": the commands are {", ".join(_COMMAND_NAMES)}'
+
+
+def _flags(name: str) -> set[str]:
+    return set(COMMANDS[name].values) | set(COMMANDS[name].switches)
 
 
 def _value_of(flag: str, left: list[str]) -> str:
