@@ -16,8 +16,8 @@ from agentconnect.store.journal import Journal
 log = logging.getLogger("agentconnect.relay")
 
 WAITS_S = (5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 300.0)
-TRIES = 24
-"""About two hours of one run; the next start tries again."""
+TRIES = 300
+"""About a day of one run; the next start tries again."""
 
 REFUSED_FOR_GOOD = frozenset({400, 404, 413})
 

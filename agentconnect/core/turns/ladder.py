@@ -42,7 +42,7 @@ POINTER_WAIT_S = 2.0  # a pointer goes before its answer, but never holds it lon
 RETRY_S = 2.0  # between two tries of a final edit that failed without a cooldown
 OWED_FIRST_S = 5.0  # first wait of an owed pointer; doubles
 OWED_LAST_S = 300.0  # the longest cooldown of a room
-OWED_TRIES = 24  # about two hours; then the room has said often enough that it will not
+OWED_TRIES = 300  # a day at least: a relay may be away for a night
 REPLIED = "[REPLIED]\n\n"
 REFUSED_FOR_GOOD = frozenset({400, 403, 404, 413})  # repeating the same edit changes nothing
 
