@@ -191,7 +191,8 @@ class Agent:
                 await process.exited()
             error = self._exit_error(process)
         if not self._stop.is_set():
-            log.warning("agent %d: %s; stderr: %s", process.pid, error, process.stderr_tail())
+            tail = process.stderr_tail()
+            log.warning("agent %d: %s%s", process.pid, error, f"; stderr: {tail}" if tail else "")
         peer.fail(error)
         self._stop.set()
 

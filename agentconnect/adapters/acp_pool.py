@@ -116,7 +116,8 @@ class AgentPool:
         finally:
             if not ready:
                 agent.stop(quick=True)
-                log.info("agent %d did not get ready; stderr: %s", agent.pid, agent.stderr_tail)
+                if agent.stderr_tail:  # why is said by whoever asked; a stop needs no line
+                    log.info("agent %d did not get ready; stderr: %s", agent.pid, agent.stderr_tail)
         if not ready:
             raise PreflightError(wording.wrong_protocol(info.protocol_version))
         self._heard(info)

@@ -1,6 +1,7 @@
 """How long processes live: warm ones, spares, the stop, orphans."""
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -28,6 +29,36 @@ async def test_the_preflight_process_becomes_the_first_spare(tmp_path: Path) -> 
         await until(lambda: rig.adapter.waiting == (1, 1))
         (second,) = [pid for pid in children_of_ours() if pid != spare]
         assert second == number_in((await rig.turn("#pid", room(2))).answer, "pid")
+
+
+async def test_a_stop_while_an_agent_starts_says_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing is wrong with it, and there is nothing to show."""
+    caplog.set_level(logging.INFO, "agentconnect")
+    log = tmp_path / "log"
+    options = {"init_delay": 60, "log": str(log)}
+    async with running(tmp_path, options) as rig, trio.open_nursery() as nursery:
+        nursery.start_soon(rig.adapter.preflight)
+        await until(log.exists)  # it runs, and is asked
+        nursery.cancel_scope.cancel()
+    assert "ready" not in caplog.text
+
+
+async def test_what_an_agent_said_before_it_got_ready_is_shown(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The end of its stderr, and no empty quotation where it said nothing."""
+    caplog.set_level(logging.INFO, "agentconnect")
+    for said in ("echo broken >&2; ", ""):
+        caplog.clear()
+        command = ("/bin/sh", "-c", f"{said}exit 3")
+        async with running(tmp_path, {}, command=command) as rig:
+            with pytest.raises(PreflightError):
+                await rig.adapter.preflight()
+        assert bool(said) == ("did not get ready; stderr: broken" in caplog.text)
+        assert bool(said) == ("(code 3); stderr: broken" in caplog.text)
+        assert bool(said) == ("stderr" in caplog.text)
 
 
 async def test_spares_end_when_nobody_comes(tmp_path: Path) -> None:
