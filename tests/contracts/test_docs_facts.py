@@ -178,8 +178,6 @@ def test_the_codes_of_a_delivery_are_those_of_the_guide(repo_root: Path) -> None
         code: int(status) for status, code in re.findall(r"^\| (\d+) \| `(\w+)` \|", page, re.M)
     }
     assert shown == {code.value: status for code, status in DELIVERY_STATUS.items()}
-    channels = section(text_of(repo_root, "docs/channels.md"), "What ends how")
-    assert set(cells(channels, 0)) <= set(shown)
 
 
 def test_the_limits_of_the_api_are_those_of_the_guide(repo_root: Path) -> None:
