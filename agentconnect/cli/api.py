@@ -33,9 +33,7 @@ class Api:
         where = Layout(state_dir=chosen.workspace)
         self._host, self._port = _address(chosen, where)
         self._token = chosen.daemon_token or _token(where)
-        self._prefix = (
-            f"/workspaces/{quote(options.workspace, safe='')}" if options.workspace else ""
-        )
+        self._prefix = f"/workspaces/{segment(options.workspace)}" if options.workspace else ""
 
     def tasks(self, rest: str = "") -> str:
         """The path of the scheduled tasks, or of what is below them."""
@@ -47,10 +45,13 @@ class Api:
         return f"{self._prefix or '/workspace'}/notify"
 
     def call(self, method: str, path: str, body: object = None) -> Any:
-        """The answer's JSON. Raises: ApiError with what went wrong."""
+        """The answer's JSON. Raises: ApiError with what went wrong, UsageError."""
         connection = http.client.HTTPConnection(self._host, self._port, timeout=WITHIN_S)
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
-        data = None if body is None else msgspec.json.encode(body)
+        try:
+            data = None if body is None else msgspec.json.encode(body)
+        except UnicodeEncodeError as error:
+            raise UsageError("an argument has bytes that are no text (UTF-8)") from error
         try:
             connection.request(method, path, data, headers)
             answer = connection.getresponse()
@@ -81,8 +82,8 @@ def destination(options: Options) -> dict[str, Any] | None:
 
 
 def segment(text: str) -> str:
-    """A segment of a path."""
-    return quote(text, safe="")
+    """A segment of a path; what is no text is in no path of the API, and so is not found."""
+    return quote(text, safe="", errors="replace")
 
 
 def _address(chosen: settings.Settings, where: Layout) -> tuple[str, int]:

@@ -1,5 +1,6 @@
 """``agent-connect notify``: one text to one place, once (channel-delivery.md §11.1)."""
 
+import io
 import sys
 
 from agentconnect.cli.api import Api, destination
@@ -15,9 +16,18 @@ def run_notify(options: Options) -> int:
     delivery = destination(options)
     if delivery is None:
         raise UsageError("notify needs --channel NAME and --to user:ID or --to chat:ID")
-    text = options.words[0] if options.words else sys.stdin.read(MOST_CHARS)
-    text = text.encode("utf-8", "replace").decode() if options.words else text
+    text = text_of(options)
     api = Api(options)
     answer = api.call("POST", api.notify, {"text": text, "delivery": delivery})
     say(f"sent: {answer.get('deliveryId', '')}")
     return 0
+
+
+def text_of(options: Options) -> str:
+    """The text to send; what cannot be read of it is shown as such. Raises: UsageError."""
+    if options.words:
+        return options.words[0].encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    if not isinstance(sys.stdin, io.TextIOWrapper):  # closed by whoever started it
+        raise UsageError("notify needs a text: as an argument, or on stdin")
+    sys.stdin.reconfigure(errors="replace")
+    return sys.stdin.read(MOST_CHARS)

@@ -1,5 +1,6 @@
 """The command line: arguments, exit codes, and what it must not import."""
 
+import io
 import os
 import subprocess
 import sys
@@ -7,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from agentconnect.cli.api import segment
 from agentconnect.cli.console import say, speak_safely
 from agentconnect.cli.main import main
+from agentconnect.cli.notify import text_of
 from agentconnect.cli.options import COMMANDS, parse
 from agentconnect.cli.places import made_folder
 
@@ -185,6 +188,54 @@ def test_a_stdout_that_is_full_changes_no_ending(tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run([sys.executable, "-c", code], stdout=full, check=False, timeout=60)
     assert done.returncode == 4
+
+
+HALF = os.fsdecode(b"a\xffb")
+"""An argument that is no UTF-8, as Python shows it."""
+TO = ("--channel", "ops", "--to", "chat:x")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["notify", "--channel", HALF, "--to", "chat:x", "hi"],
+        ["notify", "--channel", "ops", "--to", f"chat:{HALF}", "hi"],
+        ["schedule", "add", "--cron", "0 0 1 1 *", HALF],
+    ],
+)
+def test_an_argument_that_is_no_text_is_refused(
+    arguments: list[str],
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A target is used word for word, so nothing is put in the place of what cannot be read."""
+    monkeypatch.setenv("AGENT_CONNECT_DAEMON_LISTEN", "127.0.0.1:9")
+    monkeypatch.setenv("AGENT_CONNECT_DAEMON_TOKEN", "x" * 40)
+    assert 2 == main(arguments)
+    assert "an argument has bytes that are no text" in capsys.readouterr().err
+
+
+def test_an_id_that_is_no_text_is_a_segment_like_any_other() -> None:
+    """It names nothing, and the API says so."""
+    assert "a%3Fb" == segment(HALF)
+
+
+def test_the_text_of_notify_keeps_what_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a program wrote in another encoding is worth sending all the same."""
+    assert "a\ufffdb" == text_of(parse(["notify", *TO, HALF]))
+    piped = io.TextIOWrapper(io.BytesIO(b"caf\xe9 \xf0\x9f\x98\x80\n"), encoding="utf-8")
+    monkeypatch.setattr(sys, "stdin", piped)
+    assert "caf\ufffd 😀\n" == text_of(parse(["notify", *TO]))
+
+
+def test_notify_without_a_text_and_without_a_stdin_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A supervisor may start a program with its stdin closed."""
+    monkeypatch.setattr(sys, "stdin", None)
+    assert 2 == main(["notify", *TO])
+    assert "notify needs a text: as an argument, or on stdin" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("argument", ["--help", "--version", "--export-config"])
