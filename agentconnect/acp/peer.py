@@ -13,6 +13,7 @@ from typing import Protocol
 import msgspec
 import trio
 
+from agentconnect.acp import messages
 from agentconnect.core.acp import jsonrpc
 from agentconnect.core.acp.framing import LineReader
 from agentconnect.core.acp.jsonrpc import Notification, OpenCalls, Request, Response, Unusable
@@ -224,7 +225,7 @@ class Peer:
     async def _take(self, line: bytes, requests: trio.Nursery) -> None:
         for message in jsonrpc.decode(line):
             match message:
-                case Notification(method="$/cancel_request", params=params):
+                case Notification(method=messages.CANCEL_REQUEST, params=params):
                     self._cancel_asked(params)
                 case Notification(method=method) if self._handler.aside(method):
                     self._begin_aside(message, requests)

@@ -4,7 +4,6 @@
 lines of stdout, its life ends with stdin. Nothing of a message or a secret is in what it logs.
 """
 
-import logging
 import os
 import ssl
 import sys
@@ -23,8 +22,6 @@ from agentconnect.core.acp.framing import LineReader, LineTooLongError
 from agentconnect.core.channels import ipc
 from agentconnect.core.channels.ipc import Configure, ToWorker
 from agentconnect.status import logs
-
-log = logging.getLogger("agentconnect.channels")
 
 HEARTBEAT_S = 10.0
 _BLOCK_BYTES = 64 * 1024

@@ -4,7 +4,6 @@ Plain ASGI. The path that goes on is the undecoded one, so that ``%2F`` does not
 the body is read here, within its limit, and travels beside it.
 """
 
-import logging
 import math
 import re
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
@@ -23,8 +22,6 @@ from agentconnect.core.daemon.guard import (
 )
 from agentconnect.core.daemon.refusals import TOO_LARGE, WEBHOOK_UNAUTHORIZED, Refusal
 from agentconnect.daemon.asking import Answer, refused
-
-log = logging.getLogger("agentconnect.daemon")
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]

@@ -1,6 +1,5 @@
 """All sessions of the daemon, and their prompts with what each may deliver (§5, §6)."""
 
-import logging
 from collections.abc import Mapping
 from typing import Any
 from uuid import uuid4
@@ -28,8 +27,6 @@ from agentconnect.daemon.asking import RefusedError
 from agentconnect.daemon.host import Host
 from agentconnect.daemon.ports import Bridge, Channels, Talk
 from agentconnect.daemon.session import Job, Pace, Session
-
-log = logging.getLogger("agentconnect.daemon")
 
 MAX_SESSIONS = 256
 OPEN_LIMIT_S = 150.0

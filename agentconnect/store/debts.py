@@ -5,15 +5,12 @@ succeeds (worker.md §11). The task's own row is gone by then, so the debt has a
 Losing a row costs a stale line in a room, never an answer.
 """
 
-import logging
 from collections.abc import Callable
 
 import msgspec
 
 from agentconnect.core.relay.text_out import clean_outgoing
 from agentconnect.store.database import Database, Statements
-
-log = logging.getLogger("agentconnect.store")
 
 KEEP_S = 7 * 86_400.0
 """An older one is given up: nobody reads that far back."""

@@ -18,7 +18,6 @@ from agentconnect.core.errors import AgentError
 BAD_LINE = (msgspec.MsgspecError, RecursionError, UnicodeError, ValueError)
 """Everything that decoding a hostile line can raise (stack.md §4)."""
 
-INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603

@@ -4,8 +4,6 @@ Workspaces are named by their canonical path. An authorization is used up before
 looked for, so a worker that is away costs that delivery for good.
 """
 
-from collections.abc import Callable
-
 import msgspec
 
 from agentconnect.core.daemon.reverse import Source, Submission
@@ -65,11 +63,11 @@ class Authorizations:
 
     def drop_session(self, workspace: str, session_id: str) -> None:
         """The session was closed."""
-        self._drop(lambda key: key[:2] == (workspace, session_id))
-
-    def drop_workspace(self, workspace: str) -> None:
-        """The workspace was removed."""
-        self._drop(lambda key: key[0] == workspace)
+        gone = (workspace, session_id)
+        for key in [key for key in self._prompts if key[:2] == gone]:
+            del self._prompts[key]
+        for key in [key for key in self._tasks if key[:2] == gone]:
+            del self._tasks[key]
 
     def consume(self, workspace: str, submission: Submission) -> bool:
         """Use up the authorization that matches in every field; False changes nothing."""
@@ -95,9 +93,3 @@ class Authorizations:
 
     def __len__(self) -> int:
         return len(self._prompts) + len(self._tasks)
-
-    def _drop(self, gone: Callable[[_Key], bool]) -> None:
-        for key in [key for key in self._prompts if gone(key)]:
-            del self._prompts[key]
-        for key in [key for key in self._tasks if gone(key)]:
-            del self._tasks[key]

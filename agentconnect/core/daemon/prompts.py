@@ -58,10 +58,6 @@ class PromptQueue(Generic[QueuedT]):
         if self._running is not None and self._running.id == item_id:
             self._running = None
 
-    def holds(self, item_id: str) -> bool:
-        """Whether it waits or runs."""
-        return any(item.id == item_id for item in self.pending())
-
     def pending(self) -> tuple[QueuedT, ...]:
         """All of them, the running one first."""
         return (*(() if self._running is None else (self._running,)), *self._waiting)

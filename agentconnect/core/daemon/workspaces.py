@@ -44,7 +44,6 @@ class Life(StrEnum):
     RUNNING = "running"
     DRAINING = "draining"
     STOPPED = "stopped"
-    REMOVED = "removed"
 
 
 class PathAsked(msgspec.Struct, frozen=True, kw_only=True):

@@ -131,11 +131,6 @@ def anti_spin_s(elapsed_s: float, *, empty: bool) -> float:
     return max(0.0, ANTI_SPIN_S - max(0.0, elapsed_s)) if empty else 0.0
 
 
-def due(last: float | None, every_s: float, *, mono_now: float) -> bool:
-    """Whether something last done at ``last`` (None: never) is to be done again."""
-    return last is None or mono_now - last >= every_s
-
-
 def remaining_s(until: float | None, *, mono_now: float) -> float:
     """Seconds left of a pause that ends at ``until`` (None: no pause)."""
     return 0.0 if until is None else max(0.0, until - mono_now)

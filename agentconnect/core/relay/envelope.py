@@ -162,7 +162,7 @@ def read_body(value: object) -> Body:
     first = read_media(_CONTROL.sub("", replace_surrogates(value)))
     text, stripped, spent = first.body, False, first.overflow
     for _ in range(STRIP_PASSES):
-        text, found, restless = _strip_metadata(text)
+        text, found, restless = strip_metadata(text)
         stripped = stripped or found
         spent = spent or restless
         if spent or not has_media(text):
@@ -181,14 +181,11 @@ def read_body(value: object) -> Body:
     )
 
 
-def strip_metadata(body: str) -> tuple[str, bool]:
-    """The body without ``[room-ops metadata: …]`` blocks, and whether there were any (§4.4)."""
-    text, found, _ = _strip_metadata(body)
-    return text, found
+def strip_metadata(body: str) -> tuple[str, bool, bool]:
+    """The body without ``[room-ops metadata: …]`` blocks (§4.4), and whether there were any.
 
-
-def _strip_metadata(body: str) -> tuple[str, bool, bool]:
-    """(text, any found, never came to rest and was dropped)."""
+    Third: whether it never came to rest and was dropped.
+    """
     if not _META_TAG.search(body):
         return body, False, False
     for _ in range(STRIP_PASSES):

@@ -23,7 +23,6 @@ class Guard(StrEnum):
     HELD = "held"
     LOST = "lost"
     DEGRADED = "degraded"
-    OFF = "off"
 
 
 class GuardRecord(msgspec.Struct, frozen=True, kw_only=True):

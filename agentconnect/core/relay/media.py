@@ -52,14 +52,8 @@ class Stripped(msgspec.Struct, frozen=True):
     overflow: bool = False
 
 
-def strip_media(body: str) -> tuple[str, tuple[MediaMarker, ...]]:
-    """The body without any marker, and the markers of the first pass, in order (§12.1)."""
-    stripped = read_media(body)
-    return stripped.body, stripped.markers
-
-
 def read_media(body: str) -> Stripped:
-    """As :func:`strip_media`, saying also whether the passes ran out (★24)."""
+    """The body without any marker, and the markers of the first pass, in order (§12.1, ★24)."""
     if not has_media(body):
         return Stripped(body)
     inner: list[str] = []
@@ -106,11 +100,6 @@ def clean_mime(value: object) -> str:
         return ""
     word = _CONTROL.sub("", value[:4096]).partition(";")[0].strip().lower()[:MAX_MIME_CHARS]
     return replace_surrogates(word) if "/" in word else ""
-
-
-def is_fetchable(url: object) -> bool:
-    """Whether ``url`` is an http(s) URL with a host and a valid port."""
-    return isinstance(url, str) and _origin(url) is not None
 
 
 def origin(url: object, base: object) -> tuple[bool, bool]:

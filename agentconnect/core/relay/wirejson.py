@@ -1,8 +1,8 @@
 """JSON as it really arrives: one bad escape, NaN or deep value must not cost a whole answer.
 
-Owns reading of answers (relay-wire.md §1.3): msgspec first, then the standard library on text
-whose lone surrogate escapes became U+FFFD, then a scanner without recursion that reads each
-member on its own. Never raises; remembers which members an object names twice (§4.3).
+Owns reading of answers (relay-wire.md §1.3) that msgspec has refused: by the standard library on
+text whose lone surrogate escapes became U+FFFD, then by a scanner without recursion that reads
+each member on its own. Never raises; remembers which members an object names twice (§4.3).
 """
 
 import json
@@ -40,16 +40,8 @@ def replace_surrogates(text: str) -> str:
     return _SURROGATE.sub(REPLACEMENT, text)
 
 
-def decode(body: bytes) -> Document:
-    """Read an answer's bytes; blank bytes read as ``{}`` (§1.3)."""
-    try:
-        return Document(msgspec.json.decode(body))
-    except (ValueError, RecursionError):
-        return decode_text(body.decode("utf-8-sig", "replace"))
-
-
 def decode_text(text: str) -> Document:
-    """Read JSON text leniently; an object that repeats a member is a ``Repeating``."""
+    """Read JSON text leniently, blank text as ``{}``; members that repeat are remembered."""
     text = text.strip()
     if not text:
         return Document({})

@@ -33,15 +33,6 @@ def test_a_closed_session_takes_its_own(store: Authorizations) -> None:
     assert store.consume(SIDE, answer())
 
 
-def test_a_removed_workspace_takes_its_own(store: Authorizations) -> None:
-    """Those of the others stay."""
-    store.authorize_prompt(SIDE, "s2", "p1", ROOM)
-    store.drop_workspace(MAIN)
-    assert 1 == len(store)
-    store.drop_workspace(SIDE)
-    assert 0 == len(store)
-
-
 def test_revoking_what_is_not_there_changes_nothing(store: Authorizations) -> None:
     """Each end of a turn may revoke, whatever came before."""
     store.revoke_prompt(SIDE, "s1", "p1")

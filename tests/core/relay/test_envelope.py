@@ -68,14 +68,14 @@ def test_no_block_survives_reading_a_body(text: str) -> None:
     assert "[ag2space-media:" not in body.text
     assert "[room-ops metadata:" not in body.text.lower()
     body.text.encode()
-    assert envelope.strip_metadata(body.text) == (body.text, False)
+    assert envelope.strip_metadata(body.text) == (body.text, False, False)
 
 
 @given(st.lists(_PIECES, max_size=40).map("".join))
 def test_stripping_metadata_again_changes_nothing(text: str) -> None:
     """One call reaches the fixpoint."""
-    once, _ = envelope.strip_metadata(text)
-    assert envelope.strip_metadata(once) == (once, False)
+    once, _, _ = envelope.strip_metadata(text)
+    assert envelope.strip_metadata(once) == (once, False, False)
 
 
 @pytest.mark.parametrize(

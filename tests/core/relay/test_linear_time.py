@@ -73,7 +73,7 @@ def test_the_smaller_readings_are_linear_too(shape: str) -> None:
     """Guarding, making inert and cutting into pieces."""
 
     def work(text: str) -> None:
-        media.strip_media(text)
+        media.read_media(text)
         inert(text)
         markers.guard_prepared(text)
         text_out.chunks(text)

@@ -30,7 +30,7 @@ def _parse_task(given: Given) -> object:
 
 
 def _strip_meta(given: Given) -> object:
-    body, stripped = envelope.strip_metadata(given["body"])
+    body, stripped, _ = envelope.strip_metadata(given["body"])
     return {"body": body, "stripped": stripped}
 
 

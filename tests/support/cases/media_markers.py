@@ -7,8 +7,8 @@ from tests.support.cases.case import Given, by_op
 
 
 def _strip_media(given: Given) -> object:
-    body, markers = media.strip_media(given["body"])
-    return {"body": body, "markers": [msgspec.structs.asdict(marker) for marker in markers]}
+    read = media.read_media(given["body"])
+    return {"body": read.body, "markers": [msgspec.structs.asdict(each) for each in read.markers]}
 
 
 def _origin(given: Given) -> object:
@@ -19,7 +19,7 @@ def _origin(given: Given) -> object:
 cases = by_op(
     {
         "strip_media": _strip_media,
-        "fetchable": lambda given: media.is_fetchable(given["url"]),
+        "fetchable": lambda given: media.origin(given["url"], given["url"])[0],
         "origin": _origin,
         "on_disk": lambda given: media.on_disk(given["name"], given["mime"]),
         "mime": lambda given: media.clean_mime(given["value"]),
