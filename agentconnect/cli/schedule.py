@@ -7,7 +7,7 @@ import msgspec
 
 from agentconnect.cli.api import Api, destination, segment
 from agentconnect.cli.console import put, say
-from agentconnect.cli.options import Options, UsageError, printable
+from agentconnect.cli.options import SENTENCE_CHARS, Options, UsageError, printable
 
 
 def run_schedule(options: Options) -> int:
@@ -70,7 +70,7 @@ def _one(options: Options, action: str, task_id: str) -> int:
 
 
 def _line(task: Any) -> str:
-    """One task: id, when, next, name or prompt, and where to."""
+    """One task: id, when, next, name or prompt, where to, and what came of its last run."""
     words = [str(task.get("id")), str(task.get("cron"))]
     if not task.get("enabled"):
         words.append("disabled")
@@ -81,4 +81,13 @@ def _line(task: Any) -> str:
     words.append(printable(str(task.get("name") or task.get("prompt"))))
     if delivery := task.get("delivery"):
         words.append(f"to {printable(str(delivery['target']['channelName']))}")
+    if outcome := task.get("outcome"):
+        words.append(_outcome(outcome))
     return "  ".join(words)
+
+
+def _outcome(outcome: Any) -> str:
+    said = [str(outcome[name]) for name in ("result", "delivery") if outcome.get(name)]
+    at = outcome.get("at")
+    when = f" {time.strftime('%Y-%m-%d %H:%M', time.localtime(at / 1000))}" if at else ""
+    return printable(f"last{when}: {' '.join(said)}", SENTENCE_CHARS)

@@ -126,6 +126,7 @@ class Daemon:
                 await tree.start(self._channels.run)
                 await tree.start(self.sessions.run)
                 await self.scheduler.register()
+                tree.start_soon(self.scheduler.keep)
                 self._life = Life.RUNNING
                 await tree.start(self._serve, listener)
                 self._telling.listens(self.address)
@@ -162,5 +163,6 @@ class Daemon:
             ending.start_soon(self.sessions.stop, grace_s)
             ending.start_soon(self._channels.stop)
             ending.start_soon(self._served.wait)  # each request under way gets its answer
+        await self.scheduler.kept()
         self._life = Life.STOPPED
         self._stopped.set()

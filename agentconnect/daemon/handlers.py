@@ -134,7 +134,7 @@ class Handlers:
         workspace = await self._workspace(asked)
         self._sessions.check(workspace)
         tasks = await self._scheduler.tasks(workspace)
-        return ok({"v": 1, "tasks": [self._view(task) for task in tasks]})
+        return ok({"v": 1, "tasks": [self._view(workspace, task) for task in tasks]})
 
     async def add_task(self, asked: Asked) -> Answer:
         """A new task."""
@@ -142,7 +142,7 @@ class Handlers:
         read = read_new_task(asked.json(), now=self._scheduler.now(), zone=self._scheduler.zone)
         new = accepted(read)
         task = await self._scheduler.add(workspace, new)
-        return ok(self._view(task), 201)
+        return ok(self._view(workspace, task), 201)
 
     async def patch_task(self, asked: Asked) -> Answer:
         """A changed task."""
@@ -151,7 +151,7 @@ class Handlers:
         patch = accepted(read)
         self._sessions.check(workspace)
         task = await self._scheduler.patch(workspace, asked.text("task"), patch)
-        return ok(self._view(task))
+        return ok(self._view(workspace, task))
 
     async def remove_task(self, asked: Asked) -> Answer:
         """A task that is no more."""
@@ -166,8 +166,9 @@ class Handlers:
         fire = await self._scheduler.run_now(await self._workspace(asked), asked.text("task"))
         return ok({"taskId": fire.task.id, "firedAt": fire.fired_at}, 202)
 
-    def _view(self, task: Task) -> dict[str, object]:
-        return view(task, now=self._scheduler.now(), zone=self._scheduler.zone)
+    def _view(self, workspace: Workspace, task: Task) -> dict[str, object]:
+        outcome = self._scheduler.outcome(workspace, task)
+        return view(task, now=self._scheduler.now(), zone=self._scheduler.zone, outcome=outcome)
 
     # --- whose ------------------------------------------------------------------------------
 

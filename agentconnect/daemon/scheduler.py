@@ -6,13 +6,14 @@ was persisted is not run again.
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 from uuid import uuid4
 
 import trio
 from msgspec.structs import replace
 
 from agentconnect.core.daemon.cron import Zone
-from agentconnect.core.daemon.outcomes import Shown, overview
+from agentconnect.core.daemon.outcomes import Shown, newest, overview, told
 from agentconnect.core.daemon.refusals import (
     TASK_NOT_FOUND,
     TASK_SESSION_FAILED,
@@ -68,6 +69,9 @@ class Scheduler:
         self._problem = problem
         self._broken: dict[str, str] = {}
         self._wake = trio.Event()
+        self._ended: set[str] = set()
+        self._news = trio.Event()
+        sessions.outcomes.on_end = self._heard
 
     async def register(self) -> None:
         """Rebuild the authorizations of all stored tasks, at the start."""
@@ -126,6 +130,36 @@ class Scheduler:
             self._sessions.fire(workspace, fire)
         for missed in found.missed:
             self._sessions.catch_up(workspace, missed)
+
+    # --- what came of them ------------------------------------------------------------------
+
+    def _heard(self, workspace: str) -> None:
+        self._ended.add(workspace)
+        self._news.set()
+
+    async def keep(self) -> None:
+        """Write down what came of fires as soon as it is known, until cancelled."""
+        while True:
+            await self._news.wait()
+            self._news = trio.Event()
+            await self.kept()
+
+    async def kept(self) -> None:
+        """Write down now what is not yet; what cannot be written waits for the next one."""
+        for workspace in [each for each in self._workspaces if each.id in self._ended]:
+            self._ended.discard(workspace.id)
+            try:
+                await self._files[workspace.id].change(self._sessions.outcomes.remembered)
+            except (StoreUnreadableError, OSError) as error:
+                self._ended.add(workspace.id)
+                self._told(workspace, error)
+            except Exception as error:  # noqa: BLE001 - the tasks themselves run on
+                log.error("an outcome was not written by our mistake: %s", type(error).__name__)  # noqa: TRY400
+
+    def outcome(self, workspace: Workspace, task: Task) -> dict[str, Any] | None:
+        """What came of a task's newest fire, as the API shows it."""
+        busy = self._sessions.busy_tasks()
+        return told(newest(workspace.id, task, self._sessions.outcomes, busy))
 
     # --- the routes -------------------------------------------------------------------------
 

@@ -95,6 +95,15 @@ class RunShape(msgspec.Struct):
     kind: Literal["scheduled", "catchup", "skipped"]
 
 
+class OutcomeShape(msgspec.Struct):
+    """What came of the newest fire, in sentences; ``delivery`` is "" where nothing is delivered."""
+
+    at: int | None
+    result: str
+    delivery: str
+    failed: bool
+
+
 class TaskAnswer(msgspec.Struct):
     """A scheduled task. Times are milliseconds since 1970."""
 
@@ -109,6 +118,7 @@ class TaskAnswer(msgspec.Struct):
     nextRunAt: int | None
     sessionId: str
     runs: list[RunShape]
+    outcome: OutcomeShape | UnsetType = UNSET
     delivery: DeliveryShape | UnsetType = UNSET
 
 

@@ -45,7 +45,7 @@ def process(folder: Path, *arguments: str, **more: str) -> Iterator[subprocess.P
     finally:
         if running.poll() is None:
             running.terminate()
-            running.wait(40)
+            running.wait(60)
 
 
 async def link(folder: Path) -> tuple[str, str]:
@@ -163,6 +163,7 @@ async def test_the_page_of_local_shows_scheduled_tasks(tmp_path: Path) -> None:
                 while (ran := (await shown())[0])["result"] != "It ran and was answered.":
                     await trio.sleep(0.05)
             assert not ran["failed"]
+            assert "It ran and was answered." in schedule("list")
 
 
 async def test_a_second_local_is_refused_by_pid(tmp_path: Path) -> None:
@@ -207,7 +208,7 @@ async def test_a_relay_alone_serves_a_worker_elsewhere(tmp_path: Path) -> None:
                 await until(worker.connected, "a connected worker")
             finally:
                 worker.process.terminate()
-                worker.process.wait(40)
+                worker.process.wait(60)
 
 
 async def test_a_relay_alone_logs_one_line_a_fact(tmp_path: Path) -> None:

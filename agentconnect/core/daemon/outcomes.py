@@ -1,10 +1,11 @@
 """What came of the fires of scheduled tasks, in sentences for their owner.
 
-Fed with the events of §12 as sessions tell them, and kept in memory: the file of §7.2 knows when a
-task ran, what came of it is known from the worker's start on.
+Fed with the events of §12 as sessions tell them. The newest that has ended is written into the file
+of §7.2 beside its task, so that a restart knows it too; a one-shot has no task there any more, and
+what came of it is known until the worker ends.
 """
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -14,7 +15,7 @@ from agentconnect.core.daemon.capture import END_TURN
 from agentconnect.core.daemon.cron import Zone
 from agentconnect.core.daemon.events import DELIVERY_RESULT, TURN_COMPLETE, TURN_ERROR
 from agentconnect.core.daemon.host import Status
-from agentconnect.core.daemon.tasks import RunKind, Task, next_run
+from agentconnect.core.daemon.tasks import MAX_OUTCOME_CHARS, Last, RunKind, Task, next_run
 
 MOST = 200
 TITLE_CHARS = 120
@@ -23,6 +24,8 @@ OPEN = "It runs, or waits for its turn."
 STOPPED = "It was stopped before it had ended."
 LEFT_OUT = "It was left out: the run before it was not over."
 BEFORE_START = "It ran before the worker was last started; what came of it is not known any more."
+ON_ITS_WAY = "On its way."
+UNHEARD = "The worker ended meanwhile: it may have been delivered."
 OVERDUE = "It was overdue: the agent was asked late, and nothing was delivered."
 
 _REASONS = {
@@ -67,10 +70,14 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outcomes:
-    """The newest fire of each task, of at most :data:`MOST` tasks."""
+    """The newest fire of each task, of at most :data:`MOST` tasks.
+
+    ``on_end`` hears of the workspace in which something has ended that is worth writing down.
+    """
 
     def __init__(self) -> None:
         self._newest: dict[str, Outcome] = {}
+        self.on_end: Callable[[str], None] = lambda workspace: None
 
     def fired(self, workspace: str, task: Task, at: int) -> None:
         """A fire was queued."""
@@ -85,10 +92,27 @@ class Outcomes:
         found = self._newest.get(str(data.get("taskId", "")))
         if found is not None and found.at == data.get("firedAt"):
             self._newest[found.task.id] = _after(found, kind, data)
+            if found.task.recurring:
+                self.on_end(found.workspace)
 
     def of(self, task_id: str) -> Outcome | None:
         """The newest fire of a task since the start."""
         return self._newest.get(task_id)
+
+    def remembered(self, tasks: Sequence[Task]) -> list[Task] | None:
+        """The tasks with what came of their newest fires; None where nothing is new."""
+        after = [self._with_last(task) for task in tasks]
+        return after if after != list(tasks) else None
+
+    def _with_last(self, task: Task) -> Task:
+        known = self._newest.get(task.id)
+        if known is None or known.result == OPEN or known.at is None:
+            return task
+        if known.at != task.last_fired_at:  # fired again meanwhile
+            return task
+        result, delivery = known.result[:MAX_OUTCOME_CHARS], known.delivery[:MAX_OUTCOME_CHARS]
+        last = Last(at=known.at, result=result, delivery=delivery, failed=known.failed)
+        return replace(task, last=last)
 
     def past(self, stored: Container[str]) -> list[Outcome]:
         """Of one-shots that are in no file any more, the newest first."""
@@ -114,13 +138,30 @@ def overview(
     found: list[Shown] = []
     for workspace, tasks in stored.items():
         for task in tasks:
-            known = _ended(outcomes.of(task.id), busy) or _from_file(workspace, task)
-            shown = _shown(workspace, task, _newer(known, workspace, task))
+            shown = _shown(workspace, task, newest(workspace, task, outcomes, busy))
             found.append(replace(shown, next_at=next_run(task, now=now, zone=zone)))
     found.sort(key=lambda one: (one.next_at is None, one.next_at or 0))
     ids = {task.id for tasks in stored.values() for task in tasks}
     past = (_ended(one, busy) or one for one in outcomes.past(ids))
     return found + [_shown(one.workspace, one.task, one) for one in past]
+
+
+def newest(workspace: str, task: Task, outcomes: Outcomes, busy: Container[str]) -> Outcome | None:
+    """What is known of the newest fire of a stored task; None: there was none."""
+    known = _ended(outcomes.of(task.id), busy) or _from_file(workspace, task)
+    return _newer(known, workspace, task)
+
+
+def told(known: Outcome | None) -> dict[str, Any] | None:
+    """An outcome as the API shows it."""
+    if known is None:
+        return None
+    return {
+        "at": known.at,
+        "result": known.result,
+        "delivery": known.delivery,
+        "failed": known.failed,
+    }
 
 
 def _after(known: Outcome, kind: str, data: Mapping[str, Any]) -> Outcome:
@@ -138,7 +179,7 @@ def _after(known: Outcome, kind: str, data: Mapping[str, Any]) -> Outcome:
     if known.task.target is None:
         return replace(known, result=result, failed=not good)
     return replace(
-        known, result=result, failed=not good, delivery="On its way." if good else _NOT_GOOD
+        known, result=result, failed=not good, delivery=ON_ITS_WAY if good else _NOT_GOOD
     )
 
 
@@ -152,7 +193,15 @@ def _ended(known: Outcome | None, busy: Container[str]) -> Outcome | None:
 def _from_file(workspace: str, task: Task) -> Outcome | None:
     if task.last_fired_at is None:
         return None
-    return Outcome(workspace=workspace, task=task, at=task.last_fired_at, result=BEFORE_START)
+    last, at = task.last, task.last_fired_at
+    if last is None or last.at != at:
+        return Outcome(workspace=workspace, task=task, at=at, result=BEFORE_START)
+    delivery, failed = last.delivery, last.failed
+    if delivery == ON_ITS_WAY:
+        delivery, failed = UNHEARD, True
+    return Outcome(
+        workspace=workspace, task=task, at=at, result=last.result, delivery=delivery, failed=failed
+    )
 
 
 def _newer(known: Outcome | None, workspace: str, task: Task) -> Outcome | None:

@@ -22,6 +22,7 @@ from agentconnect.core.destination import MAX_TEXT_UNITS, blank, units
 MAX_TASKS = 50
 MAX_RUNS = 20
 MAX_TASK_NAME_UNITS = 200
+MAX_OUTCOME_CHARS = 300
 
 _FIELDS = ("cron", "prompt", "name", "recurring", "enabled", "delivery")
 
@@ -49,8 +50,20 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     kind: RunKind
 
 
+class Last(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of the fire at ``at``, in our own sentences: nothing that anybody wrote."""
+
+    at: int
+    result: str
+    delivery: str = ""
+    failed: bool = False
+
+
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """One stored task. Slots up to ``since`` do not count: it was changed, or skipped them."""
+    """One stored task. Slots up to ``since`` do not count: it was changed, or skipped them.
+
+    ``last`` is of the newest fire that has ended, as far as that could be written down.
+    """
 
     id: str
     cron: str
@@ -64,6 +77,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     target: Target | None = None
     runs: tuple[Run, ...] = ()
     since: int = 0
+    last: Last | None = None
 
     def __repr__(self) -> str:
         return f"Task({self.id!r}, {self.cron!r})"
@@ -168,8 +182,13 @@ def next_run(task: Task, *, now: int, zone: Zone) -> int | None:
     return Cron(task.cron, zone).after(max(task.anchor, now)) if task.enabled else None
 
 
-def view(task: Task, *, now: int, zone: Zone) -> dict[str, Any]:
-    """The task as the API shows it; ``delivery`` is there only if the task has one."""
+def view(
+    task: Task, *, now: int, zone: Zone, outcome: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """The task as the API shows it; ``delivery`` is there only if the task has one.
+
+    ``outcome``: what came of its newest fire, where there was one.
+    """
     shown: dict[str, Any] = {
         "id": task.id,
         "name": task.name,
@@ -183,6 +202,8 @@ def view(task: Task, *, now: int, zone: Zone) -> dict[str, Any]:
         "sessionId": task.session_id,
         "runs": [{"at": run.at, "kind": run.kind.value} for run in task.runs],
     }
+    if outcome is not None:
+        shown["outcome"] = outcome
     return shown if task.target is None else shown | {"delivery": task.target.as_delivery()}
 
 
@@ -261,6 +282,7 @@ class _Entry(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=True):
     delivery: Any = UNSET
     runs: tuple[Run, ...] = ()
     since: int = 0
+    last: Last | None = None
 
 
 class _File(msgspec.Struct):
@@ -285,6 +307,7 @@ def _entry(task: Task) -> _Entry:
         delivery=UNSET if task.target is None else task.target.as_delivery(),
         runs=task.runs,
         since=task.since if task.since > max(task.created_at, task.last_fired_at or 0) else 0,
+        last=task.last,
     )
 
 
@@ -312,4 +335,5 @@ def _task(entry: _Entry) -> Task:
         target=target,
         runs=entry.runs,
         since=entry.since,
+        last=entry.last,
     )

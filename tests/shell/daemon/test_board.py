@@ -6,10 +6,21 @@ from typing import Any
 
 import pytest
 import trio
+from msgspec.structs import replace
 
-from agentconnect.core.daemon.outcomes import BEFORE_START, LEFT_OUT, OPEN, OVERDUE, STOPPED, Shown
+from agentconnect.core.daemon.outcomes import (
+    BEFORE_START,
+    LEFT_OUT,
+    ON_ITS_WAY,
+    OPEN,
+    OVERDUE,
+    STOPPED,
+    UNHEARD,
+    Shown,
+)
+from agentconnect.core.daemon.tasks import Last, decode_tasks, encode_tasks
 from agentconnect.daemon.board import Board
-from tests.shell.daemon.test_tasks import DAY, MINUTE, NINE, Clock, Held, added, at, stored
+from tests.shell.daemon.test_tasks import DAY, MINUTE, NINE, Clock, Held, added, at, listed, stored
 from tests.support.daemon import Api, FakeTalk, running, said, until
 
 Tell = Callable[[dict[str, Any]], None]
@@ -140,13 +151,85 @@ async def test_a_one_shot_that_was_overdue(tmp_path: Path) -> None:
     clock.now = NINE + DAY
     async with running(tmp_path, now=clock) as api:
         with trio.fail_after(60):
-            while (found := (await told(api))[0]).result != OVERDUE or found.next_at is not None:
+            while not any(one.result == OVERDUE for one in await told(api)):
                 await trio.sleep(0.01)
+        (found,) = await told(api)
+        assert found.next_at is None
     assert (None, True) == (found.last_at, found.failed)
 
 
+async def test_a_run_that_was_stopped_is_told_after_the_restart(tmp_path: Path) -> None:
+    """What the stop made of it is written down too, though it is the last thing that happens."""
+    clock, held = Clock(NINE - MINUTE), Held()
+    async with running(tmp_path, now=clock) as api:
+        api.agent.script = held
+        await added(api)
+        await at(api, clock, NINE)
+        await until(lambda: held.began == 1)
+        held.may.set()
+    async with running(tmp_path, now=clock) as api:
+        (again,) = await told(api)
+    assert NINE == again.last_at
+    assert again.result in (STOPPED, "It ran and was answered.")
+
+
+async def test_what_nobody_saw_the_end_of_is_told_as_that(tmp_path: Path) -> None:
+    """A worker that was killed: of a run nothing is known, a delivery may have arrived."""
+    clock = Clock(NINE - MINUTE)
+    async with running(tmp_path, now=clock) as api:
+        await added(api)
+        await at(api, clock, NINE)
+        await settled(api, "Delivered.")
+    path = tmp_path / "state" / "workspaces" / "main" / "scheduled_tasks.json"
+    (done,) = decode_tasks(stored(tmp_path))
+    assert Last(at=NINE, result="It ran and was answered.", delivery="Delivered.") == done.last
+    under_way = Last(at=NINE, result="It ran and was answered.", delivery=ON_ITS_WAY)
+    path.write_bytes(encode_tasks([replace(done, last=under_way)]))
+    async with running(tmp_path, now=clock) as api:
+        (sent,) = await told(api)
+    path.write_bytes(encode_tasks([replace(done, last_fired_at=NINE + 1)]))
+    async with running(tmp_path, now=clock) as api:
+        (ran,) = await told(api)
+        (shown,) = await listed(api)
+    path.write_bytes(encode_tasks([replace(done, last=None)]))
+    async with running(tmp_path, now=clock) as api:
+        (older,) = await told(api)
+    assert (UNHEARD, True) == (sent.delivery, sent.failed)
+    assert (NINE + 1, BEFORE_START) == (ran.last_at, ran.result)
+    assert {
+        "at": NINE + 1,
+        "result": BEFORE_START,
+        "delivery": "",
+        "failed": False,
+    } == shown["outcome"]
+    assert (NINE, BEFORE_START) == (older.last_at, older.result)
+
+
+async def test_an_outcome_that_cannot_be_written_is_written_with_the_next(tmp_path: Path) -> None:
+    """It costs neither the task nor what is shown now."""
+    clock = Clock(NINE - MINUTE)
+    path = tmp_path / "state" / "workspaces" / "main" / "scheduled_tasks.json"
+    problems: list[str] = []
+    async with running(tmp_path, now=clock, problems=problems) as api:
+        held = Held()
+        api.agent.script = held
+        await added(api)
+        await at(api, clock, NINE)
+        await until(lambda: held.began == 1)
+        whole = path.read_bytes()
+        path.write_bytes(b"{")
+        held.may.set()
+        await until(lambda: len(problems) == 1)
+        path.write_bytes(whole)
+        assert "It ran and was answered." == (await told(api))[0].result
+        assert (None,) == tuple(task.last for task in decode_tasks(whole))
+    (kept,) = decode_tasks(stored(tmp_path))
+    assert kept.last is not None
+    assert "It ran and was answered." == kept.last.result
+
+
 async def test_after_a_restart_and_with_a_broken_file(tmp_path: Path) -> None:
-    """The file knows when it ran, not what came of it; one that cannot be read is told as such."""
+    """The file knows when it ran and what came of it; one that cannot be read is told as such."""
     clock = Clock(NINE - MINUTE)
     async with running(tmp_path, now=clock) as api:
         await added(api)
@@ -158,6 +241,10 @@ async def test_after_a_restart_and_with_a_broken_file(tmp_path: Path) -> None:
         path.write_bytes(b"{")
         (broken,) = await told(api)
     assert NINE == again.last_at
-    assert BEFORE_START == again.result
+    assert ("It ran and was answered.", "Delivered.", False) == (
+        again.result,
+        again.delivery,
+        again.failed,
+    )
     assert ("main", True) == (broken.title, broken.failed)
     assert broken.result
