@@ -46,27 +46,38 @@ class Api:
 
     def call(self, method: str, path: str, body: object = None) -> Any:
         """The answer's JSON. Raises: ApiError with what went wrong, UsageError."""
+        where = f"{self._host}:{self._port}"
         connection = http.client.HTTPConnection(self._host, self._port, timeout=WITHIN_S)
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
         try:
             data = None if body is None else msgspec.json.encode(body)
         except UnicodeEncodeError as error:
             raise UsageError("an argument has bytes that are no text (UTF-8)") from error
+        asked = False
         try:
+            connection.connect()
+            asked = True
             connection.request(method, path, data, headers)
             answer = connection.getresponse()
             text = answer.read(MOST_BYTES)
+            if answer.length:  # a bounded read does not say that it was cut short
+                raise http.client.IncompleteRead(text, answer.length)
         except (OSError, http.client.HTTPException) as error:
             why = getattr(error, "strerror", None) or type(error).__name__
-            raise ApiError(
-                f"the worker's API does not answer at {self._host}:{self._port} ({why}): is the "
-                "worker running? See: agent-connect status"
-            ) from error
+            told = f"the worker's API does not answer at {where} ({why}): is the worker running?"
+            if asked:
+                told = (
+                    f"the worker's API at {where} gave no whole answer ({why}): it may have done "
+                    "what was asked, or not."
+                )
+            raise ApiError(f"{told} See: agent-connect status") from error
         finally:
             connection.close()
         found = _json(text)
         if answer.status >= 300:
             raise ApiError(_refusal(answer.status, found))
+        if not isinstance(found, dict):
+            raise ApiError(f"what answers at {where} is not the worker's API: is the port right?")
         return found
 
 
@@ -130,7 +141,7 @@ def _json(text: bytes) -> Any:
     try:
         return msgspec.json.decode(text) if text else {}
     except (msgspec.MsgspecError, RecursionError):
-        return {}
+        return None
 
 
 def _refusal(status: int, found: Any) -> str:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import trio
 
 from agentconnect.cli.api import segment
 from agentconnect.cli.console import say, speak_safely
@@ -14,6 +15,7 @@ from agentconnect.cli.main import main
 from agentconnect.cli.notify import text_of
 from agentconnect.cli.options import COMMANDS, parse
 from agentconnect.cli.places import made_folder
+from tests.support.raw_server import answering, raw_server
 
 
 def run(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -214,6 +216,35 @@ def test_an_argument_that_is_no_text_is_refused(
     monkeypatch.setenv("AGENT_CONNECT_DAEMON_TOKEN", "x" * 40)
     assert 2 == main(arguments)
     assert "an argument has bytes that are no text" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("", "gave no whole answer (RemoteDisconnected): it may have done what was asked, or not"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", "no whole answer (IncompleteRead)"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "is not the worker's API"),
+        ("HTTP/1.1 503 No\r\nContent-Length: 2\r\n\r\nok", "the worker's API refused (503)"),
+    ],
+)
+async def test_only_a_whole_answer_of_the_api_says_that_it_was_sent(
+    answer: str, said: str, home: Path
+) -> None:
+    """A worker that is killed amid a send may have sent; another program surely did not."""
+    async with raw_server(answering(answer.encode())) as server:
+        done = await trio.run_process(
+            [sys.executable, "-m", "agentconnect", "notify", *TO, "hi"],
+            env={
+                **os.environ,
+                "AGENT_CONNECT_DAEMON_LISTEN": f"127.0.0.1:{server.port}",
+                "AGENT_CONNECT_DAEMON_TOKEN": "x" * 40,
+            },
+            capture_stdout=True,
+            capture_stderr=True,
+            check=False,
+        )
+    assert (1, b"") == (done.returncode, done.stdout)
+    assert said in done.stderr.decode()
 
 
 def test_an_id_that_is_no_text_is_a_segment_like_any_other() -> None:
