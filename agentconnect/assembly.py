@@ -163,8 +163,8 @@ def desk(
     work: trio.Nursery,
     later: DeliveryDesk | None,
 ) -> Desk:
-    """Where tasks come in."""
-    return Desk(
+    """Where tasks come in; the relay is told whether any are in hand."""
+    made = Desk(
         adapter=parts.adapter,
         rooms=relay.rooms,
         results=relay.results,
@@ -175,3 +175,5 @@ def desk(
         scan=parts.scan,
         unattested=later.destinations.unattested if later else None,
     )
+    relay.tell_status(made.doing)
+    return made

@@ -176,9 +176,9 @@ class Relay:
         """How the event channel is; None unless it was asked for."""
         return self._events.health if self._events else None
 
-    def set_load(self, *, status: str = "", step: str = "") -> None:
-        """What the next heartbeat says of this node; a blank leaves the relay's last word."""
-        self._heartbeat.status, self._heartbeat.step = status, step
+    def tell_status(self, status: Callable[[], str]) -> None:
+        """What heartbeats say of this node from now on; a blank leaves the relay's last word."""
+        self._heartbeat.status = status
 
     async def take_tasks(self, hand_over: HandOver) -> None:
         """Poll and hand over until cancelled.

@@ -22,7 +22,7 @@ CAPABILITIES = ("task-ack", "heartbeat", "result-skip-markers", "reject")
 
 
 class Heartbeat:
-    """The sender, and the two texts it carries when they are known."""
+    """The sender. ``status`` gives its word for what this node does; blank: it is left out."""
 
     def __init__(
         self,
@@ -36,8 +36,7 @@ class Heartbeat:
         self._version = version
         self._inflight = inflight
         self._allowed = allowed
-        self.status = ""
-        self.step = ""
+        self.status: Callable[[], str] = lambda: ""
 
     async def run(self) -> None:
         """Send every minute until cancelled; not while another one polls with our bearer."""
@@ -63,8 +62,6 @@ class Heartbeat:
             "inflight": self._inflight(),
             "capabilities": CAPABILITIES,
         }
-        for name in ("status", "step"):
-            text = presence_text(getattr(self, name))
-            if text:
-                body[name] = text
+        if status := presence_text(self.status()):  # null would erase what the relay knows
+            body["status"] = status
         return Call(method="POST", path="/v1/heartbeat", content=to_json(body), within_s=WITHIN_S)

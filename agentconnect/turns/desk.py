@@ -144,6 +144,10 @@ class Desk:
         now = trio.current_time()
         return len(tickets), max((now - ticket.arrived for ticket in tickets), default=0.0)
 
+    def doing(self) -> str:
+        """The word of its heartbeats for what this node does (relay-wire.md §3.4)."""
+        return "running" if len(self._queue) else "idle"
+
     async def wait_idle(self) -> None:
         """Until no task is in hand (an owed pointer is no task)."""
         await self._idle.wait()

@@ -134,9 +134,9 @@ async def test_session_ends_with_its_queue(autojump_clock: Clock, world: World) 
     adapter = FakeAdapter(says("hi"))
     async with open_desk(world, adapter) as desk:
         desk.submit(task())
-        assert desk.load() == (1, 0.0)
+        assert (desk.load(), desk.doing()) == ((1, 0.0), "running")
         await desk.wait_idle()
-        assert desk.load() == (0, 0.0)
+        assert (desk.load(), desk.doing()) == ((0, 0.0), "idle")
         assert "sessions=0" in repr(desk)
         assert adapter.left == 1
 
