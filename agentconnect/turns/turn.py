@@ -231,6 +231,8 @@ class Turn:
             key=ticket.key,
             cwd=self._settings.cwd,
         )
+        if ticket.task.body_cut:
+            self._emit(Notice(text=wording.message_cut(len(ticket.task.body))))
         done: object = await agent.turn(context, self._emit)
         if isinstance(done, Done):
             return done

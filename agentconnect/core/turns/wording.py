@@ -212,6 +212,14 @@ def files_without_words(attachments: Sequence[Attachment]) -> str:
     return f"(Shared {noun} without a message: {labels})"
 
 
+def message_cut(kept: int) -> str:
+    """Said of a message of which only the beginning reached the agent (relay-wire.md ★23)."""
+    return (
+        f"✂️ Your message is very long: only its first {kept:,} characters reached the agent. "
+        "Send the rest as another message, or all of it as a file."
+    )
+
+
 # --- the result guard (worker.md §20.5)
 
 WITHHELD_STEP = "a step (its title is withheld)"

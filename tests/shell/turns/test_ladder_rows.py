@@ -340,6 +340,16 @@ async def test_notice_is_its_own_message_before_the_answer(
     ] == world.did("message", "edit")
 
 
+async def test_a_message_of_which_only_the_beginning_came_is_told_so(
+    autojump_clock: Clock, world: World
+) -> None:
+    """Whoever wrote it learns how much the agent has read, once, before the answer."""
+    await run_tasks(world, says("hi"), task(body="x" * 1234, body_cut=True))
+    placeholder, notice, answer = world.did("message", "edit")
+    assert (f"message: {PLACEHOLDER}", "edit: hi") == (placeholder, answer)
+    assert "only its first 1,234 characters reached the agent" in notice
+
+
 async def test_unposted_notice_goes_in_front_of_the_answer(
     autojump_clock: Clock, world: World
 ) -> None:
