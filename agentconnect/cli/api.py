@@ -32,7 +32,7 @@ class Api:
         chosen = settings.load(os.environ, values, config_file=path).settings
         where = Layout(state_dir=chosen.workspace)
         self._host, self._port = _address(chosen, where)
-        self._token = chosen.daemon_token or _token(where)
+        self._token = _token(chosen.daemon_token, where)
         self._prefix = f"/workspaces/{segment(options.workspace)}" if options.workspace else ""
 
     def tasks(self, rest: str = "") -> str:
@@ -125,10 +125,10 @@ class _Status(msgspec.Struct):
     daemon: dict[str, str] = {}
 
 
-def _token(where: Layout) -> str:
-    from agentconnect.daemon.setup import read_token
+def _token(named: str, where: Layout) -> str:
+    from agentconnect.daemon.setup import check_token, read_token
 
-    found = read_token(where.daemon_token)
+    found = check_token(named) or read_token(where.daemon_token)
     if not found:
         raise SettingsError(
             f"{where.daemon_token} is not there: the worker writes its token there when it starts "

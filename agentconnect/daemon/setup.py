@@ -73,12 +73,21 @@ def refusals(listen: str, token: str, origins: str) -> tuple[str, ...]:
             read_origins(origins)
         except ValueError as error:
             found.append(f"AGENT_CONNECT_DAEMON_ALLOW_ORIGIN: {error}")
-        if token and not _TOKEN.fullmatch(token):
-            found.append(
-                "AGENT_CONNECT_DAEMON_TOKEN holds a character that no token has. Use letters, "
-                "digits and signs of ASCII, without blanks."
-            )
+        try:
+            check_token(token)
+        except SettingsError as error:
+            found.append(str(error))
     return tuple(found)
+
+
+def check_token(token: str) -> str:
+    """The token, or "" for none. Raises: SettingsError where it cannot stand in a header."""
+    if token and not _TOKEN.fullmatch(token):
+        raise SettingsError(
+            "AGENT_CONNECT_DAEMON_TOKEN holds a character that no token has. Use letters, "
+            "digits and signs of ASCII, without blanks."
+        )
+    return token
 
 
 def prepare(

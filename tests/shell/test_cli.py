@@ -247,6 +247,19 @@ async def test_only_a_whole_answer_of_the_api_says_that_it_was_sent(
     assert said in done.stderr.decode()
 
 
+@pytest.mark.parametrize("token", ["two\nlines", "two words", "schl\u00fcssel", "\u65e5\u672c"])
+def test_a_token_of_the_api_that_is_none_is_refused_unquoted(
+    token: str, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is a secret, and the sentence is the worker's own."""
+    monkeypatch.setenv("AGENT_CONNECT_DAEMON_LISTEN", "127.0.0.1:9")
+    monkeypatch.setenv("AGENT_CONNECT_DAEMON_TOKEN", token)
+    assert 2 == main(["notify", *TO, "hi"])
+    said = capsys.readouterr().err
+    assert said.startswith("agent-connect: AGENT_CONNECT_DAEMON_TOKEN holds a character that no")
+    assert token not in said
+
+
 def test_an_id_that_is_no_text_is_a_segment_like_any_other() -> None:
     """It names nothing, and the API says so."""
     assert "a%3Fb" == segment(HALF)
