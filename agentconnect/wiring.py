@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -18,7 +19,6 @@ import trio
 
 from agentconnect.adapters import registry
 from agentconnect.adapters.acp import AcpAdapter, AcpSettings
-from agentconnect.adapters.acp_shared import unheard
 from agentconnect.adapters.cline import Cline
 from agentconnect.adapters.codex import Codex
 from agentconnect.adapters.contract import Adapter
@@ -26,14 +26,12 @@ from agentconnect.adapters.kilo import Kilo
 from agentconnect.adapters.ollama import OllamaAdapter, OllamaSettings
 from agentconnect.adapters.omnigent import Omnigent
 from agentconnect.adapters.oneshot import OneShotAdapter, OneShotSettings, Program
+from agentconnect.adapters.trouble import Problem, unheard
 from agentconnect.checks import bearer, dialled, refusals, refuse_wrong
 from agentconnect.config import settings as config
 from agentconnect.config import workdir
 from agentconnect.config.envfile import expand_home
-from agentconnect.core.errors import (
-    SettingsError,
-    StoreUnreadableError,
-)
+from agentconnect.core.errors import SettingsError, StoreUnreadableError
 from agentconnect.core.redaction import shapes_in
 from agentconnect.core.relay import credential
 from agentconnect.core.turns.access import Admit, admission
@@ -163,7 +161,8 @@ async def parts(  # the start-up order is the point of this function
     daemon = await trio.to_thread.run_sync(_daemon, loaded, where, place.path)
     hidden = daemon.secret_variables if daemon else frozenset()
     secrets.update(daemon.secrets if daemon else ())
-    made = makers(loaded, cwd, where, children, status.error, hidden)
+    problem = partial(status.error, about="agent")
+    made = makers(loaded, cwd, where, children, problem, hidden)
     adapter = registry.build(name, made)
     status.facts(repo=cwd)
     relay = _relay_config(loaded, where, cwd, secrets.add)
@@ -242,7 +241,7 @@ def makers(
     cwd: str,
     where: Layout,
     children: ChildrenFile | None,
-    problem: Callable[[str], None] = unheard,
+    problem: Problem = unheard,
     hidden: frozenset[str] = frozenset(),
 ) -> dict[str, registry.Maker]:
     """How each adapter is made; without ``children`` nothing is written down of its processes.

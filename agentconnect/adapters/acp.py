@@ -21,8 +21,9 @@ from agentconnect.adapters.acp_launch import Door, Launch, Token
 from agentconnect.adapters.acp_listener import AcpListener
 from agentconnect.adapters.acp_pool import AgentPool, Limits
 from agentconnect.adapters.acp_session import AcpSession
-from agentconnect.adapters.acp_shared import SessionSettings, Shared, unheard
+from agentconnect.adapters.acp_shared import SessionSettings, Shared
 from agentconnect.adapters.childenv import child_environment
+from agentconnect.adapters.trouble import Problem, Trouble, unheard
 from agentconnect.core.acp.endpoint import Endpoint, remote_cwd
 from agentconnect.core.acp.jsonrpc import detail_of
 from agentconnect.core.acp.restarts import FIRST_S
@@ -88,7 +89,7 @@ class AcpAdapter:
         children: ChildrenFile | None = None,
         inline_dir: Path | None = None,
         token: Token | None = None,
-        problem: Callable[[str], None] = unheard,
+        problem: Problem = unheard,
     ) -> None:
         """``token`` reads the bearer of a dialled agent; ``problem`` hears why a turn failed.
 
@@ -134,7 +135,7 @@ class AcpAdapter:
             limits=SessionLimits(turns=settings.session_turns, idle_s=settings.session_idle_s),
             inline_dir=inline_dir,
         )
-        self._shared = Shared(wall_clock=wall_clock, problem=problem, later=self._later)
+        self._shared = Shared(wall_clock=wall_clock, trouble=Trouble(problem), later=self._later)
         self._sessions: dict[SessionKey, AcpSession] = {}
 
     def deliver_by(self, service: DeliveryService, destinations: Destinations) -> None:

@@ -99,6 +99,7 @@ class AcpSession:
                 if self._conversation is not None:
                     self._conversation.heard_prompt = False
                 done = await self._turn(ask, emit)
+                self._shared.trouble.ended(done)
                 settled = True
                 return done
             finally:
@@ -189,8 +190,7 @@ class AcpSession:
             offered=offered,
             dialled=self._settings.reach is not Reach.CHILD,
         )
-        if problem := endings.problem_of(error, done):
-            self._shared.problem(problem)
+        self._shared.trouble.failed(endings.problem_of(error, done))
         return done
 
     async def _prompt(

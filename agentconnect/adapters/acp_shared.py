@@ -7,6 +7,7 @@ import msgspec
 
 from agentconnect.adapters.acp_conversation import Reach
 from agentconnect.adapters.acp_later import Later
+from agentconnect.adapters.trouble import Trouble
 from agentconnect.core.task import SessionKey
 from agentconnect.core.turns.session import SessionLimits
 
@@ -25,15 +26,11 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
     inline_dir: Path | None = None
 
 
-def unheard(text: str) -> None:
-    """Nobody keeps a status file."""
-
-
 class Shared(msgspec.Struct, kw_only=True):
     """What the conversations of one run tell each other."""
 
     wall_clock: Callable[[], float]
-    problem: Callable[[str], None] = unheard
+    trouble: Trouble = msgspec.field(default_factory=Trouble)
     """Tells the owner, not the room, what a turn failed of."""
     later: Later = msgspec.field(default_factory=Later)
     resume_broken: bool = False

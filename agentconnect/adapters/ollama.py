@@ -12,7 +12,8 @@ import msgspec
 import trio
 
 from agentconnect.adapters.contract import Emit, TurnContext
-from agentconnect.adapters.oneshot import Problem, unheard, unsent_notice
+from agentconnect.adapters.oneshot import unsent_notice
+from agentconnect.adapters.trouble import Problem, Trouble, unheard
 from agentconnect.core.errors import PreflightError
 from agentconnect.core.task import SessionKey
 from agentconnect.core.turns import addressing, cli_text, oneshot
@@ -48,7 +49,7 @@ class OllamaAdapter:
 
     def __init__(self, settings: OllamaSettings, *, problem: Problem = unheard) -> None:
         """Raises: SettingsError when the host is no address."""
-        self.problem = problem
+        self.trouble = Trouble(problem)
         self._settings = settings
         self._base = cli_text.ollama_base(settings.host)
         self.shown = cli_text.shown_address(self._base)
@@ -127,8 +128,8 @@ class OllamaSession:
         )
         with self._asking:  # may end: the turn is stopped
             done = await self._ask(ask)
-            if problem := oneshot.problem_of(done):
-                self._adapter.problem(problem)
+            self._adapter.trouble.failed(oneshot.problem_of(done))
+            self._adapter.trouble.ended(done)
             return done
         return oneshot.stopped(self._adapter.name, trio.current_time() - began, "")
 

@@ -21,6 +21,7 @@ from agentconnect.adapters import executables
 from agentconnect.adapters.child import Child, Command, Watch
 from agentconnect.adapters.childenv import child_environment
 from agentconnect.adapters.contract import Emit, TurnContext
+from agentconnect.adapters.trouble import Problem, Trouble, unheard
 from agentconnect.core.errors import PreflightError
 from agentconnect.core.task import Attachment, SessionKey
 from agentconnect.core.turns import addressing, oneshot, wording_acp, wording_cli
@@ -34,17 +35,11 @@ log = logging.getLogger("agentconnect.adapters")
 KILL_WAIT_S = 2.0
 _TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,60}/[a-z0-9!#$&^_.+-]{1,60}")
 
-Problem = Callable[[str], None]
-"""Hears of what the owner has to mend, for the status file."""
 Run = Callable[[Command], Awaitable[Output]]
 """Runs one command to its end.
 
 Raises: OSError when it cannot be started; Stopped when it was told to end.
 """
-
-
-def unheard(text: str) -> None:
-    """Nobody listens."""
 
 
 class Stopped(Exception):
@@ -102,7 +97,7 @@ class OneShotAdapter:
     ) -> None:
         self.name = program.name
         self.serves_guests = program.serves_guests
-        self.problem = problem
+        self.trouble = Trouble(problem)
         self._program = program
         self.cwd = os.path.realpath(settings.cwd)
         self._environment = child_environment(environment, settings.secret_env) | (
@@ -206,8 +201,8 @@ class OneShotSession:
         else:
             if self._child is None:  # nothing was run: the message's fault, not the machine's
                 return done
-        if problem := oneshot.problem_of(done):
-            self._adapter.problem(problem)
+        self._adapter.trouble.failed(oneshot.problem_of(done))
+        self._adapter.trouble.ended(done)
         return done
 
     async def interrupt(self) -> None:

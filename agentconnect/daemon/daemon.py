@@ -39,15 +39,18 @@ SETTLE_S = 15.0
 """The scheduler waits so long at most for the channel workers."""
 
 
-def _unheard(_text: str) -> None:
+def _unheard(_text: str, _about: str = "") -> None:
     """Nobody keeps a status file."""
 
 
 class Telling(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the daemon's news go: the bound address, and sentences for the owner."""
+    """Where the daemon's news go: the bound address; sentences for the owner, and what about.
+
+    ``""`` of a problem: it is no more.
+    """
 
     listens: Callable[[str], None] = _unheard
-    problem: Callable[[str], None] = _unheard
+    problem: Callable[[str, str], None] = _unheard
 
 
 class Daemon:
@@ -122,7 +125,7 @@ class Daemon:
                     problem
                 ) in self._parts.problems:  # first: a list of tasks that is broken is worse
                     log.warning("%s", problem)
-                    self._telling.problem(problem)
+                    self._telling.problem(problem, "")
                 await tree.start(self._channels.run)
                 await tree.start(self.sessions.run)
                 await self.scheduler.register()

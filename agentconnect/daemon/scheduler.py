@@ -58,9 +58,11 @@ class Scheduler:
         *,
         zone: Zone,
         now: Callable[[], int],
-        problem: Callable[[str], None],
+        problem: Callable[[str, str], None],
     ) -> None:
-        """``problem`` hears of a file that cannot be read, once for each time it breaks."""
+        """``problem`` hears of a file that cannot be read, once for each time it breaks, and ``""``
+        when it is whole again; what it is about comes second.
+        """
         self._files = files
         self._workspaces = workspaces
         self._sessions = sessions
@@ -293,10 +295,15 @@ class Scheduler:
         if self._broken.get(workspace.id) != sentence:
             self._broken[workspace.id] = sentence
             log.warning("%s", sentence)
-            self._problem(sentence)
+            self._problem(sentence, _about(workspace))
 
     def _mended(self, workspace: Workspace) -> None:
-        self._broken.pop(workspace.id, None)
+        if self._broken.pop(workspace.id, None) is not None:
+            self._problem("", _about(workspace))
+
+
+def _about(workspace: Workspace) -> str:
+    return f"the tasks of {workspace.id}"
 
 
 def _of(tasks: tuple[Task, ...], task_id: str) -> Task:

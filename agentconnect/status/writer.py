@@ -32,6 +32,9 @@ from agentconnect.store.atomic import write_file
 
 log = logging.getLogger("agentconnect.status")
 
+WORKER = "worker"
+"""What the states ``error`` and ``serving`` are about."""
+TROUBLES = 32
 RELAY_PACE_S = 1.0  # relay facts come with every poll; a reader looks every few seconds at most
 
 
@@ -76,6 +79,7 @@ class StatusWriter:
         self.load: Callable[[], tuple[int, float]] = no_load
         self._detail = ""
         self._remark = ""
+        self._troubles: dict[str, LastError] = {}  # by what is in trouble, the latest last
         self._complained = False
         self._generation = 0
         self._written = 0
@@ -102,7 +106,9 @@ class StatusWriter:
             log.log(level, "state=%s: %s", word.value, detail or "-", extra={"facts": facts})
         self._file = msgspec.structs.replace(self._file, state=word, detail=detail)
         if word is State.ERROR:
-            self._remember(detail)
+            self._remember(detail, WORKER)
+        elif word is State.SERVING:
+            self._mended(WORKER)
         self._beat()
 
     def remark(self, text: str) -> None:
@@ -120,9 +126,15 @@ class StatusWriter:
         self._file = msgspec.structs.replace(self._file, **given)
         self._beat()
 
-    def error(self, message: str) -> None:
-        """Something went wrong that a supervisor should read; the state stays."""
-        self._remember(self._clean(message))
+    def error(self, message: str, about: str = "") -> None:
+        """Something went wrong that a supervisor should read; the state stays.
+
+        ``""``: what ``about`` is in trouble no more. Without ``about`` it stays in trouble.
+        """
+        if message:
+            self._remember(self._clean(message), about or message)
+        else:
+            self._mended(about)
         self._beat()
 
     def relay(self, snapshot: object) -> None:
@@ -162,9 +174,22 @@ class StatusWriter:
             self._file = msgspec.structs.replace(self._file, channels=block)
             self._changed(urgent=False)
 
-    def _remember(self, message: str) -> None:
-        last = LastError(at=self._wall_now(), message=message)
-        self._file = msgspec.structs.replace(self._file, last_error=last)
+    def _remember(self, message: str, about: str) -> None:
+        self._troubles.pop(about, None)
+        self._troubles[about] = LastError(at=self._wall_now(), message=message)
+        while len(self._troubles) > TROUBLES:
+            del self._troubles[next(iter(self._troubles))]
+        self._show_latest()
+
+    def _mended(self, about: str) -> None:
+        """What is still in trouble is shown again; the last that was, where nothing is."""
+        if self._troubles.pop(about, None) is not None:
+            self._show_latest()
+
+    def _show_latest(self) -> None:
+        if self._troubles:
+            *_, last = self._troubles.values()
+            self._file = msgspec.structs.replace(self._file, last_error=last)
 
     def _beat(self) -> None:
         """One of the worker's own writes: the clocks move."""

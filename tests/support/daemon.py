@@ -307,7 +307,7 @@ async def running(
         where,
         zone=zone,
         pace=pace,
-        telling=Telling(problem=told.append),
+        telling=Telling(problem=lambda sentence, _about: told.append(sentence)),
         **clock,
     )
     api = Api(daemon, fake, bridges, where)

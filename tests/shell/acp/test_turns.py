@@ -337,6 +337,7 @@ async def test_a_crash_costs_one_turn(tmp_path: Path) -> None:
         again = await rig.turn("#history")
         assert [] == again.notices
         assert 2 == number_in(again.answer, "turns")
+        assert [problem, ""] == rig.problems, "it is well again"
 
 
 async def test_a_death_between_turns_is_nobodys_failure(tmp_path: Path) -> None:

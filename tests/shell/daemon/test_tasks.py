@@ -257,11 +257,14 @@ async def test_a_file_that_cannot_be_read_is_no_empty_list(tmp_path: Path) -> No
         read = await api.call("GET", "/scheduled-tasks")
         wrote = await api.call("POST", "/scheduled-tasks", BODY)
         side = await api.call("GET", "/workspaces/side/scheduled-tasks")
+        assert b'{"v":1,"tasks":[{"id":"x"}]}' == stored(tmp_path)
+        (problem,) = problems
+        (folder / "scheduled_tasks.json").unlink()
+        api.daemon.scheduler.wake()
+        await until(lambda: problems == [problem, ""])
+    assert "scheduled_tasks.json" in problem
     assert [(500, "scheduled_tasks_read_failed")] * 2 == [(r.status, r.code) for r in (read, wrote)]
     assert {"v": 1, "tasks": []} == side.json
-    assert b'{"v":1,"tasks":[{"id":"x"}]}' == stored(tmp_path)
-    assert 1 == len(problems)
-    assert "scheduled_tasks.json" in problems[0]
 
 
 async def test_a_task_without_a_session_is_not_stored(tmp_path: Path) -> None:

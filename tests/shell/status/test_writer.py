@@ -1,4 +1,4 @@
-"""The status file as it is written, on a real disk and a real clock (worker.md §15)."""
+"""The status file as it is written, on a real disk (worker.md §15)."""
 
 import json
 import logging
@@ -10,10 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 import trio
+import trio.testing
 
 from agentconnect.core.redaction import redact
 from agentconnect.core.status import RelayBlock, State, judge
-from agentconnect.status.writer import StatusWriter
+from agentconnect.status.writer import TROUBLES, StatusWriter
+from tests.shell.relay.minutes import Minutes
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,22 +92,21 @@ async def test_relay_facts_leave_the_clocks_alone(tmp_path: Path) -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_the_relays_ticks_are_paced_and_news_is_not(tmp_path: Path) -> None:
+async def test_the_relays_ticks_are_paced_and_news_is_not(
+    tmp_path: Path, mock_clock: trio.testing.MockClock
+) -> None:
     """A poll a second or faster costs no write each; another state is there at once."""
+    minutes = Minutes(mock_clock)
     path = tmp_path / "status.json"
     writer = StatusWriter(path, 60.0)
     async with trio.open_nursery() as nursery:
         await nursery.start(writer.run)
         writer.relay(Snapshot())
-        await until(lambda: read(path)["relay"] is not None)
-        written = trio.current_time()
+        await minutes.until(lambda: read(path)["relay"] is not None, 2)
         writer.relay(Snapshot(last_ok_ts=7.0))
-        await until(lambda: read(path)["relay"]["last_ok_ts"] == 7.0)
-        assert trio.current_time() - written > 0.5
-        written = trio.current_time()
+        assert 1.0 == await minutes.until(lambda: read(path)["relay"]["last_ok_ts"] == 7.0, 2)
         writer.relay(Snapshot(state="reconnecting"))
-        await until(lambda: read(path)["relay"]["state"] == "reconnecting")
-        assert trio.current_time() - written < 0.9
+        assert 0.0 == await minutes.until(lambda: read(path)["relay"]["state"] == "reconnecting", 2)
         nursery.cancel_scope.cancel()
 
 
@@ -121,6 +122,57 @@ async def test_heartbeat_moves_the_clocks_and_asks_for_the_load(tmp_path: Path) 
         await until(lambda: read(path)["tasks_running"] == 2)
         assert read(path)["oldest_task_seconds"] == 3.5
         nursery.cancel_scope.cancel()
+
+
+async def test_what_is_mended_hides_nothing_that_is_not(tmp_path: Path) -> None:
+    """The latest of what is still in trouble; where nothing is, the last that was."""
+    path, now = tmp_path / "status.json", [100.0]
+    writer = StatusWriter(path, 15.0, wall_now=lambda: now[0])
+
+    async def told(message: str, about: str = "") -> tuple[float, str]:
+        now[0] += 1
+        writer.error(message, about)
+        await writer.flush()
+        last = read(path)["last_error"]
+        return last["at"], last["message"]
+
+    assert (101.0, "no zone") == await told("no zone")
+    assert (102.0, "unreadable") == await told("unreadable", "tasks")
+    assert (103.0, "no login") == await told("no login", "agent")
+    assert (103.0, "no login") == await told("", "another")
+    assert (102.0, "unreadable") == await told("", "agent")
+    assert (106.0, "it died") == await told("it died", "agent")
+    assert (106.0, "it died") == await told("", "tasks")
+    assert (101.0, "no zone") == await told("", "agent")
+    assert (109.0, "unreadable") == await told("unreadable", "tasks")
+    writer.state(State.ERROR, "the disk is full")
+    writer.state(State.SERVING, "adapter=acp")
+    await writer.flush()
+    assert {"at": 109.0, "message": "unreadable"} == read(path)["last_error"]
+
+
+async def test_what_was_mended_last_stays_where_nothing_else_is_wrong(tmp_path: Path) -> None:
+    """It is the last error all the same, and says when."""
+    path = tmp_path / "status.json"
+    writer = StatusWriter(path, 15.0, wall_now=lambda: 100.0)
+    writer.error("no login", "agent")
+    writer.error("", "agent")
+    writer.state(State.SERVING)
+    await writer.flush()
+    assert {"at": 100.0, "message": "no login"} == read(path)["last_error"]
+
+
+async def test_troubles_are_bounded(tmp_path: Path) -> None:
+    """Whatever tells of them."""
+    writer = StatusWriter(tmp_path / "status.json", 15.0)
+    for number in range(1000):
+        writer.error(f"{number}")
+    for number in range(999, 1000 - TROUBLES, -1):
+        writer.error("", f"{number}")
+    assert writer.current.last_error is not None
+    assert str(1000 - TROUBLES) == writer.current.last_error.message
+    writer.error("", str(1000 - TROUBLES))
+    assert str(1000 - TROUBLES) == writer.current.last_error.message
 
 
 async def test_last_error_is_kept(tmp_path: Path) -> None:
