@@ -6,8 +6,6 @@ without one everybody is a guest.
 """
 
 import logging
-import os
-import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,10 +18,10 @@ from agentconnect.core.turns.access import (
     read_map,
     unknown_values,
 )
+from agentconnect.store.owners import read_owners
 
 log = logging.getLogger("agentconnect.store")
 
-MAX_BYTES = 1 << 20
 SETTLED_S = 1.0
 """A file younger than this may change again without its times showing it: it is read again."""
 
@@ -79,7 +77,7 @@ class AccessFile:
     def _take(self) -> str:
         """Read the map; what there is to say of it."""
         try:
-            data = _read(self._path)
+            data = read_owners(self._path)
             self._map = AccessMap() if data is None else read_map(data)
         except OSError as error:
             return self._broken(error.strerror or "it cannot be read")
@@ -102,20 +100,3 @@ class AccessFile:
         else:
             log.info("access.json was read again")
         self._on_change(sentence)
-
-
-def _read(path: Path) -> bytes | None:
-    """The whole file; None where there is none. Raises: OSError, ValueError."""
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        if path.is_symlink():
-            raise ValueError("it is a link to nothing") from None
-        return None
-    with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise ValueError("it is not a regular file")
-        data = file.read(MAX_BYTES + 1)
-    if len(data) > MAX_BYTES:
-        raise ValueError("it is far too big")
-    return data

@@ -5,15 +5,13 @@ others serve; the primary workspace is always there.
 """
 
 import os
-import stat
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from agentconnect.core.daemon.workspaces import PRIMARY_ID, Workspace, is_workspace_id
-
-MAX_BYTES = 1 << 20
+from agentconnect.store.owners import read_owners
 
 
 class FoundWorkspaces(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,21 +52,9 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def _entries(path: Path) -> list[Any]:
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        if path.is_symlink():
-            raise ValueError("it is a link to nothing") from None
+    data = read_owners(path, private=True)
+    if data is None:
         return []
-    with os.fdopen(handle, "rb") as file:
-        mode = os.fstat(handle).st_mode
-        if not stat.S_ISREG(mode):
-            raise ValueError("it is not a regular file")
-        if mode & 0o077:
-            raise ValueError(f"others may read or write it; run chmod 600 {path}")
-        data = file.read(MAX_BYTES + 1)
-    if len(data) > MAX_BYTES:
-        raise ValueError("it is far too big")
     try:
         found = msgspec.json.decode(data, type=_File)
     except msgspec.MsgspecError as error:
