@@ -76,11 +76,7 @@ class Acks:
         async with trio.open_nursery() as sending:
             while True:
                 self._wake = trio.Event()
-                rest = self._start_due(sending)
-                if rest == float("inf"):
-                    await self._wake.wait()
-                    continue
-                with trio.move_on_after(rest):
+                with trio.move_on_after(self._start_due(sending)):
                     await self._wake.wait()
 
     def _start_due(self, sending: trio.Nursery) -> float:

@@ -95,11 +95,7 @@ class Outbox:
         async with trio.open_nursery() as sending:
             while self._rooms or not self._closing:
                 self._wake = trio.Event()
-                rest = self._start_due(sending)
-                if rest == float("inf"):
-                    await self._wake.wait()
-                    continue
-                with trio.move_on_after(rest):
+                with trio.move_on_after(self._start_due(sending)):
                     await self._wake.wait()
 
     def _add(self, owed: _Owed) -> None:
