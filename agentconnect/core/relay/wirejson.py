@@ -47,15 +47,7 @@ def decode_text(text: str) -> Document:
         return Document({})
     fixed = _ESCAPE.sub(_mend, text)
     try:
-        return Document(
-            json.loads(
-                fixed,
-                strict=False,  # raw control characters in one body must not cost the batch
-                object_pairs_hook=from_pairs,
-                parse_int=_integer,
-                parse_float=_float,
-            )
-        )
+        return Document(_loads(fixed))
     except RecursionError:
         return _shallow(fixed)
     except ValueError:
@@ -106,15 +98,20 @@ class DeepArray(str):
     __slots__ = ()
 
 
+def _loads(text: str) -> object:
+    """Raises: ValueError, RecursionError."""
+    return json.loads(
+        text,
+        strict=False,  # raw control characters in one body must not cost the batch
+        object_pairs_hook=from_pairs,
+        parse_int=_integer,
+        parse_float=_float,
+    )
+
+
 def _member_value(text: str) -> object:
     try:
-        return json.loads(
-            text,
-            strict=False,
-            object_pairs_hook=from_pairs,
-            parse_int=_integer,
-            parse_float=_float,
-        )
+        return _loads(text)
     except RecursionError:
         return DeepArray(text) if text.startswith("[") else None
     except ValueError:
