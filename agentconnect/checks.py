@@ -78,7 +78,8 @@ def bearer(settings: Settings) -> Credential:
         return credential.build(token=text, base_url=settings.remote_task_url, source=source)
     except CredentialError as error:
         where = source
-        if error.code == "bad_gateway" and not credential.parse_token(text)[0].strip():
+        bare = not credential.parse_token(text)[0].strip()
+        if error.code == "bad_gateway" and bare and str(error) != credential.BAD_START:
             where = "REMOTE_TASK_URL"
         sentence = f"{where}: {error}{_TOKEN_MENDS.get(error.code, '')}"
         raise SettingsError(sentence) from None

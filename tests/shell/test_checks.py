@@ -61,6 +61,12 @@ URL = "AGENT_CONNECT_ACP_URL"
         ({"AGENT_CONNECT_TOKEN": "https://gw.example"}, "AGENT_CONNECT_TOKEN", "whole token"),
         ({"AGENT_CONNECT_TOKEN": "https://gw.example|"}, "AGENT_CONNECT_TOKEN", "whole token"),
         ({"AGENT_CONNECT_TOKEN": f"https://g|{SECRET} x"}, "AGENT_CONNECT_TOKEN", "ASCII"),
+        ({"AGENT_CONNECT_TOKEN": f"ftp://g|{SECRET}"}, "AGENT_CONNECT_TOKEN: ", "http://"),
+        (
+            {"AGENT_CONNECT_TOKEN": f"http:/g|{SECRET}", "REMOTE_TASK_URL": "https://g"},
+            "AGENT_CONNECT_TOKEN: ",
+            "http://",
+        ),
         ({"AGENT_CONNECT_TOKEN": f"https://u:p@g|{SECRET}"}, "AGENT_CONNECT_TOKEN", "user"),
         (
             {"AGENT_CONNECT_TOKEN": SECRET, "REMOTE_TASK_URL": "ftp://g"},
