@@ -169,7 +169,10 @@ class Poller:
             self._board.set(RelayState.RECONNECTING)
             return ""
         verdict = self._judge(PollKind.REJECTED)
-        sentence = f"the relay rejects this token (HTTP {error.status})"
+        sentence = (
+            f"the relay rejects this token (HTTP {error.status}): the agent was removed or its "
+            "token replaced; put the new one where this one stands"
+        )
         if verdict.stopped:
             log.error("%s: giving up", sentence)
             self._board.set(RelayState.FATAL, error=sentence)

@@ -223,6 +223,7 @@ async def test_without_a_token_file_three_rejections_over_a_minute_are_the_end(
             await minutes.until(lambda: rig.failure is not None, 600)
             assert isinstance(rig.failure, RelayStoppedError)
             assert rig.statuses[-1].state == "fatal"
+            assert "put the new one where this one stands" in (rig.statuses[-1].error or "")
             polls = broker.of("tasks")
             assert len(polls) >= 3
             assert polls[-1].at - polls[0].at >= 60
