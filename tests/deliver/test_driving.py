@@ -109,9 +109,9 @@ def test_in_a_thread(live: Outbox) -> None:
         kwargs={"on_end": lambda _: told.set()},
     )
     thread.start()
-    assert told.wait(30)
+    assert told.wait(60)
     stop.set()
-    thread.join(30)
+    thread.join(60)
     assert not thread.is_alive()
     assert [(DELIVER, "x")] == client.asked
 

@@ -123,7 +123,7 @@ def test_a_new_entry_is_noticed(path: Path, tmp_path: Path) -> None:
             wait_until(sender, lambda: "new" in told(outbox))
             sender.kill()
     (asked,) = (line for line in Ledger(ledger).lines("asked") if line["id"] == "new")
-    assert asked["at"] - stored < 5  # a second, and a busy machine
+    assert asked["at"] - stored < 20  # a second; it would look of its own accord after thirty
 
 
 def told(outbox: Outbox) -> set[str]:

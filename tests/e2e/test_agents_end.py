@@ -3,7 +3,6 @@
 import json
 import signal
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ from tests.support.remote_agent import remote_agent
 from tests.support.worker import Worker, alive, environment, running_worker, start, until
 
 FAKE_AGENT = Path(__file__).parents[1] / "support" / "fake_agent.py"
-STOP_BUDGET_S = 20.0
 """From the signal to the worker's end: 10 s for the turn, then what ending deaf agents takes."""
 
 
@@ -69,7 +67,7 @@ async def bodies(relay: Relay) -> list[str]:
 
 async def test_a_turn_that_ignores_its_deadline(tmp_path: Path) -> None:
     """Cancelled, 15 s later ended with its child; its text stays, the next message is served."""
-    settings = stubborn(tmp_path) | {"AGENT_CONNECT_TURN_TIMEOUT": "2"}
+    settings = stubborn(tmp_path) | {"AGENT_CONNECT_TURN_TIMEOUT": "10"}
     async with (
         running_relay(tmp_path / "relay") as relay,
         running_worker(relay.token, tmp_path, **settings) as worker,
@@ -79,7 +77,7 @@ async def test_a_turn_that_ignores_its_deadline(tmp_path: Path) -> None:
         answer = await relay.relay.answer_to(event_id)
         assert answer is not None
         assert "so far" in answer
-        assert "deadline of 2 s" in answer
+        assert "deadline of 10 s" in answer
         assert "its process was ended" in answer
         await until(lambda: not any(map(alive, pids)), "the end of agent and child")
         event_id = await relay.say("#say and on")
@@ -92,16 +90,17 @@ async def test_a_turn_that_ignores_its_deadline(tmp_path: Path) -> None:
 async def test_a_stop_of_the_worker_ends_the_whole_group(
     number: signal.Signals, tmp_path: Path
 ) -> None:
-    """Within the budget, with exit code 0, no process and no zombie; what was said is answered."""
+    """With exit code 0, no process and no zombie; what was said is answered.
+
+    The seconds of it are in ``tests/shell/turns/test_desk.py``, by a clock that stands still.
+    """
     async with running_relay(tmp_path / "relay") as relay:
         worker = start(environment(relay.token, tmp_path, **stubborn(tmp_path)), tmp_path)
         try:
             await until(worker.connected, "a connected worker")
             await relay.say("#say so far\n#child\n#deaf")
             pids = await family(worker)
-            before = time.monotonic()
             assert 0 == await worker.stop(number)
-            assert time.monotonic() - before < STOP_BUDGET_S
         finally:
             worker.process.kill()
             worker.process.wait()
@@ -141,7 +140,7 @@ async def test_a_dialled_agent_from_message_to_answer(tmp_path: Path) -> None:
             "AGENT_CONNECT_ACP_AGENT": "claude",
             "AGENT_CONNECT_ACP_URL": agent.url,
             "AGENT_CONNECT_ACP_TOKEN": "agents-own",
-            "AGENT_CONNECT_TURN_TIMEOUT": "2",
+            "AGENT_CONNECT_TURN_TIMEOUT": "8",
         }
         async with running_worker(relay.token, tmp_path, **settings) as worker:
             assert "acp: remote 3" == worker.status["agent"]

@@ -33,7 +33,7 @@ async def codex(
 
 async def ask(relay: Relay, body: str, *, sender: str = "") -> str:
     """Ask and wait for the answer."""
-    answer = await relay.relay.ask(relay.room, sender or relay.owner, body, 40)
+    answer = await relay.relay.ask(relay.room, sender or relay.owner, body, 60)
     assert answer is not None, f"no answer to {body!r}"
     return answer
 

@@ -49,7 +49,7 @@ def current_umask() -> int:
 
 async def ask(relay: Relay, body: str, *, room: str = "", sender: str = "") -> str:
     """Ask in a room and wait for the answer."""
-    answer = await relay.relay.ask(room or relay.room, sender or relay.owner, body, 40)
+    answer = await relay.relay.ask(room or relay.room, sender or relay.owner, body, 60)
     assert answer is not None, f"no answer to {body!r}"
     return answer
 

@@ -63,7 +63,7 @@ class Machine:
     """One home and the programs that are on it."""
 
     def __init__(self, folder: Path) -> None:
-        self.limit_s = 50.0
+        self.limit_s = 120.0
         self.home = folder / "home of ann"
         self.bin = folder / "bin"
         self._calls = folder / "calls"

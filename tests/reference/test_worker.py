@@ -126,7 +126,7 @@ async def test_worker_refuses_a_guest_aloud(reference: Path, tmp_path: Path) -> 
     ):
         guest, _ = await relay.relay.add_person(relay.room, "Gus")
         with trio.fail_after(60):
-            answer = await relay.relay.ask(relay.room, guest, "#say never", 40)
+            answer = await relay.relay.ask(relay.room, guest, "#say never", 60)
         assert answer is not None
         assert "trust" in answer
         assert "never" not in await relay.bodies()

@@ -314,7 +314,7 @@ def test_watch_ends_when_nobody_reads_any_more(tmp_path: Path) -> None:
         assert watching.stdout.readline().startswith("fresh")
         watching.stdout.close()
         written(tmp_path / "s.new", state="stopped").replace(path)
-        watching.wait(20)
+        watching.wait(60)
         assert "" == watching.stderr.read()
 
 

@@ -287,6 +287,8 @@ class Agent:
         sys.stderr.write("\x1b[33mwarning\x1b[0m\n" * (OPTIONS.get("init_stderr", 0) // 20))
         sys.stderr.flush()
         time.sleep(OPTIONS.get("init_delay", 0))
+        while (gate := OPTIONS.get("init_gate")) and not Path(gate).exists():
+            time.sleep(0.02)
         if error := OPTIONS.get("init_error"):
             return {"error": {"code": error[0], "message": error[1]}}
         capabilities = {

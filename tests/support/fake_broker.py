@@ -42,6 +42,8 @@ class Answer:
     """Close the connection without an answer."""
     apply: bool = False
     delay_s: float = 0.0
+    hold: trio.Event | None = None
+    """Answer once this is set."""
     drip_s: float = 0.0
     """Send the body a byte at a time with this pause."""
 
@@ -183,6 +185,8 @@ class FakeBroker:
             await self._behave(request)
         if answer.delay_s:
             await trio.sleep(answer.delay_s)
+        if answer.hold is not None:
+            await answer.hold.wait()
         if answer.drop:
             return False
         if answer.raw is not None:

@@ -337,7 +337,7 @@ class Theatre:
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
-        self._ready.wait(20)
+        self._ready.wait(60)
 
     def step(self, what: Callable[..., Awaitable[None]], *values: Any, **more: Any) -> None:
         """Do something, let everything come to rest, and judge."""
@@ -367,7 +367,7 @@ class Theatre:
             self._stop.set()
 
         trio.from_thread.run(end, trio_token=self._token)
-        self._thread.join(20)
+        self._thread.join(60)
 
     async def _rest(self) -> None:
         while True:

@@ -18,7 +18,7 @@ NO_SPARE = {"AGENT_CONNECT_ACP_SPARE": "0"}
 
 async def ask(relay: Relay, body: str) -> str:
     """Ask in the room and wait for the answer."""
-    answer = await relay.relay.ask(relay.room, relay.owner, body, 40)
+    answer = await relay.relay.ask(relay.room, relay.owner, body, 60)
     assert answer is not None, f"no answer to {body!r}"
     return answer
 

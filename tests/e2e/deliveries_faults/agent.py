@@ -93,7 +93,7 @@ class Line:
 
     def all_noted(self) -> None:
         """Wait for that, for all that was answered."""
-        until = time.monotonic() + 5
+        until = time.monotonic() + 60
         while self._unnoted > 0 and time.monotonic() < until:
             time.sleep(LOOK_S)
 

@@ -158,7 +158,7 @@ async def test_a_collaborator_who_was_made_a_guest(tmp_path: Path) -> None:
             path = f"/page/rooms/{case.relay.room}/members"
             made = await browser.post(path, json={"user_id": bob, "tier": "guest"})
             assert 200 == made.status_code, made.text
-        await case.relay.relay.ask(case.relay.room, bob, "hello?", 40)
+        await case.relay.relay.ask(case.relay.room, bob, "hello?", 60)
         answer = await case.deliver("b", of(to, "b"))
         assert ("final", "rejected") == (answer["outcome"], answer["reason"])
 

@@ -128,13 +128,15 @@ async def test_slow_job_is_cancelled(agent: AcpClient, work: Path) -> None:
     session = await agent.new(work)
     number = await agent.start_turn(session, "slow job 20 seconds")
     await agent.until(lambda: _steps_done(agent) >= 1)
-    with trio.fail_after(60):
-        await agent.notify("session/cancel", {"sessionId": session})
-        heard = await agent.finish(number)
+    await agent.notify("session/cancel", {"sessionId": session})
+    heard = await agent.finish(number)
 
     assert "cancelled" == heard.stop
-    assert "1 of 10 steps were done" in heard.text
-    assert ["completed", "failed"] == [step["status"] for step in heard.steps()]
+    *done, last = [step["status"] for step in heard.steps()]
+    assert 1 <= len(done) < 9
+    assert f"{len(done)} of 10 steps were done" in heard.text
+    assert {"completed"} == set(done)
+    assert "failed" == last
     assert "end_turn" == (await agent.turn(session, "hello")).stop
 
 
@@ -174,7 +176,7 @@ async def test_one_turn_at_a_time(agent: AcpClient, work: Path) -> None:
 async def test_end_of_input_ends_it_mid_turn(agent: AcpClient, work: Path) -> None:
     """When its input closes during a turn it is gone at once."""
     session = await agent.new(work)
-    await agent.start_turn(session, "slow job 60 seconds")
+    await agent.start_turn(session, "slow job 600 seconds")
     await agent.until(lambda: any(u["sessionUpdate"] == "tool_call" for u in agent.updates))
     assert agent.process.stdin is not None
     await agent.process.stdin.aclose()

@@ -75,7 +75,7 @@ async def test_an_idle_worker_stops_and_starts_without_a_wait(tmp_path: Path) ->
     async with stand(tmp_path) as case:
         await case.start()
         await until(lambda: case.relay.relay.open_polls(case.relay.agent) == 1, "an idle poll")
-        with trio.fail_after(60):  # far below the poll's 25 s
+        with trio.fail_after(20):  # below the poll's 25 s
             assert await case.worker.stop() == 0
         seen: list[str] = []
 

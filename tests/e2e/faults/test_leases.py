@@ -5,6 +5,7 @@ from pathlib import Path
 from agentconnect.embedded.leases import State
 from agentconnect.embedded.timing import Timing
 from tests.e2e.faults.stand import stand
+from tests.support.relay import Clock
 from tests.support.worker import until
 
 
@@ -43,17 +44,22 @@ async def test_work_outlasting_its_lease_is_done_once(tmp_path: Path) -> None:
 async def test_an_acked_turn_outlives_its_windows(tmp_path: Path) -> None:
     """Polling keeps the lease: many windows later it is still the first serve."""
     request = "wait go long work"
-    async with stand(tmp_path, timing=Timing(visibility_s=0.5, sweep_s=0.1)) as case:
+    clock = Clock()
+    timing = Timing(wall=clock, sweep_s=0.1)
+    async with stand(tmp_path, timing=timing) as case:
         await case.start()
         source = await case.relay.say(request)
         await case.asked(request)
-        (task,) = await case.relay.relay.tasks_of(source)
 
-        async def six_windows_later() -> bool:
+        async def lasts() -> bool:
             (now,) = await case.relay.relay.tasks_of(source)
-            return bool(now.acked) and now.until - task.until > 3.0
+            return bool(now.acked) and now.until > clock.now
 
-        await until(six_windows_later, "an extended lease")
+        for _ in range(6):
+            await until(lasts, "an acked lease")
+            await until(lambda: case.relay.relay.open_polls(case.relay.agent) == 1, "a poll")
+            clock.forward(timing.visibility_s + 1)
+        await until(lasts, "an extended lease")
         case.let("go")
         await case.closed(source)
         (task,) = await case.relay.relay.tasks_of(source)

@@ -63,7 +63,7 @@ async def test_200_tasks_killed_at_60_done(tmp_path: Path) -> None:
     What a poll brought to a process that died before it could record it comes with the next serve,
     after three windows; hence the short ones.
     """
-    async with stand(tmp_path, timing=Timing(visibility_s=4.0, sweep_s=0.5)) as case:
+    async with stand(tmp_path, timing=Timing(visibility_s=4.0, sweep_s=0.5, attempts=100)) as case:
         rooms = await rooms_of(case, 8)
         await case.start(**ENDLESS)
         asked = await ask_many(case, rooms, 200)
@@ -104,7 +104,7 @@ class Weather(Faults):
 async def test_100_tasks_with_18_percent_of_calls_failing(tmp_path: Path) -> None:
     """All answered once, nothing stuck; what a lost poll took is served again when it lapses."""
     weather = Weather(seed=18, share=0.18)
-    timing = Timing(visibility_s=2.0, sweep_s=0.2, attempts=20)
+    timing = Timing(visibility_s=2.0, sweep_s=0.2, attempts=100)
     async with stand(tmp_path, faults=weather, timing=timing) as case:
         rooms = await rooms_of(case, 5)
         case.launch(**ENDLESS)

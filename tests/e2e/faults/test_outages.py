@@ -77,7 +77,7 @@ async def cut_poll(folder: Path) -> None:
 
 async def lost_poll(folder: Path) -> None:
     """The relay believes that the task was taken; its lease ends and it is served again."""
-    async with stand(folder, timing=Timing(visibility_s=0.6, sweep_s=0.1)) as case:
+    async with stand(folder, timing=Timing(visibility_s=0.6, sweep_s=0.1, attempts=100)) as case:
         source = await case.relay.say(REQUEST)
         case.plan(POLL, method="GET", drop=True)
         case.launch()

@@ -124,11 +124,11 @@ async def test_a_disk_that_fills_up_loses_nothing_and_recovers(tmp_path: Path) -
     The status file is complained about once; the worker stays.
     """
     with mounted(tmp_path / "disk", "size=4m") as disk:
-        timing = Timing(visibility_s=4.0, sweep_s=0.5, attempts=20)
+        timing = Timing(visibility_s=4.0, sweep_s=0.5, attempts=100)
         async with running_relay(tmp_path / "relay", timing=timing) as relay:
             workspace = {"AGENT_CONNECT_WORKSPACE": str(disk / "workspace")}
             async with running_worker(relay.token, tmp_path, **workspace) as worker:
-                assert await relay.relay.ask(relay.room, relay.owner, "hi", 40)
+                assert await relay.relay.ask(relay.room, relay.owner, "hi", 60)
                 fill(disk / "filler")
                 asked = [await relay.say(f"hello {number}") for number in range(3)]
                 complaint = "the status file cannot be written"
@@ -148,14 +148,14 @@ async def test_a_session_map_that_is_empty_is_said_and_survived(tmp_path: Path) 
     """D17 (a): truncated to 0 bytes: it starts, says so once, tells the room, keeps the file."""
     async with running_relay(tmp_path / "relay") as relay:
         async with running_worker(relay.token, tmp_path) as worker:
-            assert await relay.relay.ask(relay.room, relay.owner, "hello", 40)
+            assert await relay.relay.ask(relay.room, relay.owner, "hello", 60)
             assert await worker.stop() == 0
         sessions = worker.state_dir / "sessions.json"
         assert json.loads(sessions.read_bytes())
         sessions.write_bytes(b"")
         said = len(worker.output())
         async with running_worker(relay.token, tmp_path) as worker:
-            assert await relay.relay.ask(relay.room, relay.owner, "and now?", 40)
+            assert await relay.relay.ask(relay.room, relay.owner, "and now?", 60)
             complaints = [
                 line for line in worker.output()[said:].splitlines() if "sessions.json" in line
             ]

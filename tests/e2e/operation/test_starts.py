@@ -31,7 +31,7 @@ async def test_nothing_but_a_config_file_is_needed(tmp_path: Path, home: Path) -
             },
         )
         await until(worker.connected, f"a connected worker: {worker.output()}")
-        answer = await relay.relay.ask(relay.room, relay.owner, "hello", 40)
+        answer = await relay.relay.ask(relay.room, relay.owner, "hello", 60)
         assert "demonstration" in (answer or "")
         assert (home / "agents").is_dir()
         assert f"working directory {home / 'agents'} made" in worker.output()
@@ -201,4 +201,4 @@ async def test_a_second_worker_on_a_workspace_is_4_and_writes_nothing(tmp_path: 
         assert "AGENT_CONNECT_WORKSPACE" in second.output()
         now = worker.status
         assert (now["pid"], now["instance"]) == (worker.process.pid, "default")
-        assert "demonstration" in (await relay.relay.ask(relay.room, relay.owner, "hi", 40) or "")
+        assert "demonstration" in (await relay.relay.ask(relay.room, relay.owner, "hi", 60) or "")

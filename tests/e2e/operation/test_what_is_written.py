@@ -60,7 +60,7 @@ class Run:
     async def ask(self, *lines: str, sender: str = "") -> str:
         """Ask with a script for the agent; the answer."""
         body = "\n".join((f"{ASKED} {IN_MESSAGE}", *lines))
-        answer = await self.relay.relay.ask(self.relay.room, sender or self.relay.owner, body, 40)
+        answer = await self.relay.relay.ask(self.relay.room, sender or self.relay.owner, body, 60)
         assert answer is not None, f"no answer to {lines}: {self.worker.output()}"
         return answer
 

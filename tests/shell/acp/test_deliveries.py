@@ -116,12 +116,15 @@ async def test_a_connection_that_closes_amid_a_delivery(tmp_path: Path) -> None:
     async with standing(tmp_path) as stand:
         first = await stand.listening()
         to = (await stand.told())["ag2/delivery"]
+        held = trio.Event()
         stand.broker.script(
-            "messages", Answer(apply=True, delay_s=1.0, headers=ECHO, body={"event_id": "$e"})
+            "messages", Answer(apply=True, hold=held, headers=ECHO, body={"event_id": "$e"})
         )
         stand.send("build-1", to, "Done.")
         await stand.broker.seen("messages")
         os.kill(first, signal.SIGKILL)
+        await until(lambda: not alive(first))
+        held.set()
         answer = await stand.answer("build-1")  # of the next listener, which sends all again
         assert ("delivered", "created") == (answer["outcome"], answer["delivered"][0]["status"])
         assert 1 == len(stand.broker.of("messages"))

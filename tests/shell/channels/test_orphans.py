@@ -29,8 +29,8 @@ def test_a_daemon_that_is_killed_takes_its_worker_along(repo_root: Path) -> None
         assert daemon.stdout is not None
         worker = int(daemon.stdout.readline())
         daemon.send_signal(signal.SIGKILL)
-        daemon.wait(10)
-    gone_by = time.monotonic() + 10
+        daemon.wait(60)
+    gone_by = time.monotonic() + 60
     while _runs(worker) and time.monotonic() < gone_by:
         time.sleep(0.02)
     try:

@@ -50,7 +50,7 @@ async def test_a_notify_that_is_answered_too_late(tmp_path: Path) -> None:
     async with raw_server(slow) as server:
         channels = {"main": {TARGET["channelName"]: hook(server.port)}}
         with spawner(os.environ) as spawn:
-            pace = msgspec.structs.replace(QUICK, answer_s=0.5)
+            pace = msgspec.structs.replace(QUICK, answer_s=3.0)
             workers = ChannelWorkers(channels, spawn, pace=pace)
 
             def count(name: str) -> object:

@@ -66,7 +66,8 @@ async def test_a_resend_wakes_a_delivery_that_waits_by_itself(tmp_path: Path) ->
     """The store was unreadable for the run: the next look is at once."""
     async with open_broker() as broker, running(broker, tmp_path) as rig:
         meta = await rig.bind()
-        broker.script("messages", Answer(apply=True, delay_s=0.5, headers=ECHO, body=EVENT))
+        held = trio.Event()
+        broker.script("messages", Answer(apply=True, hold=held, headers=ECHO, body=EVENT))
         told: list[Any] = []
 
         async def send() -> None:
@@ -77,6 +78,7 @@ async def test_a_resend_wakes_a_delivery_that_waits_by_itself(tmp_path: Path) ->
             await broker.seen("messages")
             await rig.store.close()
             whole = damage(rig.layout.deliveries)
+            held.set()
         assert (-32010, None) == (told[0]["code"], told[0]["expires_at"])
         rig.layout.deliveries.write_bytes(whole)
         assert "delivered" == (await rig.send("x", meta.binding, "t"))["outcome"]
@@ -87,7 +89,8 @@ async def test_a_stop_lets_running_parts_finish(tmp_path: Path) -> None:
     """Recorded before the end; a new id gets Retry meanwhile and leaves no trace."""
     async with open_broker() as broker, running(broker, tmp_path) as rig:
         meta = await rig.bind()
-        broker.script("messages", Answer(apply=True, delay_s=0.5, headers=ECHO, body=EVENT))
+        held = trio.Event()
+        broker.script("messages", Answer(apply=True, hold=held, headers=ECHO, body=EVENT))
         told: list[Any] = []
 
         async def send() -> None:
@@ -99,6 +102,7 @@ async def test_a_stop_lets_running_parts_finish(tmp_path: Path) -> None:
             callers.start_soon(rig.desk.stop, 20.0)
             await rig.until(lambda: not rig.desk.enabled)
             assert "retry" == (await rig.send("new", meta.binding, "t"))["outcome"]
+            held.set()
         assert "delivered" == told[0]["outcome"]
         assert "delivered" == rig.entry("x")["outcome"]
         assert rig.entry("new") is None
@@ -283,7 +287,7 @@ async def test_a_delivery_counts_as_in_progress_from_its_first_try(tmp_path: Pat
     gate = threading.Event()
 
     def scan(_: str) -> tuple[str, ...]:
-        gate.wait(20)
+        gate.wait(60)
         return ()
 
     async with (

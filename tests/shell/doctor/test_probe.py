@@ -124,7 +124,7 @@ async def test_what_is_no_relay_is_told_from_one_that_fails(
 ) -> None:
     """Pages, redirects, errors, silence."""
     async with serving(lambda first: health) as server:
-        found = await ask(server.port, within_s=0.5 if health is None else 10.0)
+        found = await ask(server.port, within_s=2.0 if health is None else 10.0)
     assert expected == found.reach
     assert ("relay.reach", Level.FAILURE) == levels(found)[0]
 

@@ -134,8 +134,10 @@ async def test_timer_gives_a_lapsed_task_to_a_waiting_poll(tmp_path: Path) -> No
 async def test_lease_of_a_poller_that_left_is_given_back(tmp_path: Path) -> None:
     """A poll whose client is gone holds no task: the next poll has it, at the same attempt."""
     async with running_relay(tmp_path) as relay:
-        with trio.move_on_after(0.3):
-            await relay.poll(30)
+        async with trio.open_nursery() as leaving:
+            leaving.start_soon(relay.poll, 30)
+            await _open_polls(relay, 1)
+            leaving.cancel_scope.cancel()
         await _open_polls(relay, 0)
         await relay.say("for the next one")
         (task,) = await relay.poll()

@@ -11,7 +11,7 @@ from agentconnect.embedded.faults import Fault, Faults
 from agentconnect.embedded.timing import Timing
 from tests.shell.relay import rig as rig_module
 from tests.shell.relay.rig import Rig
-from tests.support.relay import Relay, running_relay
+from tests.support.relay import Clock, Relay, running_relay
 
 
 def running(relay: Relay, state_dir: Path, **config: Any) -> Any:
@@ -101,15 +101,19 @@ async def test_a_killed_workers_task_goes_on_under_its_placeholder(tmp_path: Pat
 
 async def test_a_long_turn_keeps_its_lease(tmp_path: Path) -> None:
     """Acked and polled for, a task outlives many windows and is served once."""
-    timing = Timing(visibility_s=0.4, sweep_s=0.1)
+    clock = Clock()
+    timing = Timing(wall=clock, sweep_s=0.02)
     async with (
         running_relay(tmp_path / "relay", timing=timing) as relay,
         running(relay, tmp_path / "ws", poll_wait_s=1) as rig,
     ):
         await relay.say("slow")
         (task,) = await rig.tasks()
-        polls = len([path for _, path in relay.faults.seen if path.endswith("/v1/tasks")])
-        await rig.until(lambda: _polls(relay) >= polls + 4)
+        for _ in range(4):
+            await rig.until(lambda: relay.relay.open_polls(relay.agent) == 1)
+            clock.forward(timing.visibility_s + 1)
+            polls = _polls(relay)
+            await rig.until(lambda polls=polls: _polls(relay) > polls)
         await rig.relay.results.complete(task, "done", base_dir="/")
         await _done(rig, task.id)
         assert len(rig.taken) == 1

@@ -24,7 +24,7 @@ class _Names:
 
     def __call__(self, host: str, port: int) -> Sequence[Address]:
         self.asked.append((host, port))
-        assert self.gate.wait(20)
+        assert self.gate.wait(60)
         if self.error is not None:
             raise self.error
         return FOUND

@@ -16,7 +16,7 @@ def manager(tmp_path: Path) -> Iterator[tuple[str, socket.socket]]:
     path = str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind(path)
-        listener.settimeout(5)
+        listener.settimeout(60)
         yield path, listener
 
 
@@ -38,7 +38,7 @@ def test_abstract_address_is_understood() -> None:
     """An address that begins with @ is in the abstract namespace."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind("")  # the kernel picks an abstract name
-        listener.settimeout(5)
+        listener.settimeout(60)
         name = listener.getsockname()
         notifier = Notifier("@" + name[1:].decode())
         notifier.ready()
