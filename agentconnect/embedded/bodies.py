@@ -5,6 +5,7 @@ into Structs here; what breaks is a :class:`Refusal`, which becomes an answer wi
 """
 
 import json
+from collections.abc import Awaitable
 from typing import Any, TypeVar
 
 import msgspec
@@ -49,6 +50,16 @@ def refused(refusal: Refusal) -> Response:
     """The answer of a refusal; "not now" says when."""
     later = {"retry-after": _LATER_S} if refusal.status == 503 else None
     return answer({"error": refusal.sentence}, refusal.status, later)
+
+
+async def answered(serve: Awaitable[Response]) -> Response:
+    """What ``serve`` answers; a refusal is an answer, and nobody is there to read a 400."""
+    try:
+        return await serve
+    except Refusal as refusal:
+        return refused(refusal)
+    except Vanished:
+        return Response(status_code=400)
 
 
 async def read(request: Request, limit: int) -> bytes:

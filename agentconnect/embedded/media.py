@@ -19,6 +19,7 @@ from agentconnect.embedded import ids
 from agentconnect.embedded.bodies import Refusal
 from agentconnect.embedded.records import Media
 from agentconnect.embedded.store import Tx
+from agentconnect.embedded.syncs import sync_folder
 
 _MIME = re.compile(r"[a-z0-9][a-z0-9.+-]{0,63}/[a-z0-9][a-z0-9.+-]{0,63}")
 _INLINE = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
@@ -113,11 +114,7 @@ class Shelf:
                 part.unlink(missing_ok=True)
             why = error.strerror or "the disk refused it"
             raise Refusal(507, f"The relay could not keep the file: {why}.") from error
-        folder = os.open(self._folder, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync_folder(self._folder)
 
 
 def record(tx: Tx, media_id: str, room_id: str, name: str, mime: str, size: int) -> Media:

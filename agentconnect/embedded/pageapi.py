@@ -16,11 +16,10 @@ from starlette.responses import Response
 from agentconnect.embedded import auth, ids, keys, media, people, rooms, talk, view
 from agentconnect.embedded.bodies import (
     Refusal,
-    Vanished,
     answer,
+    answered,
     read,
     read_as,
-    refused,
     whole_number,
 )
 from agentconnect.embedded.house import House, place_file
@@ -70,14 +69,12 @@ class Door:
     ) -> Callable[[Request], Awaitable[Response]]:
         """A route that needs no cookie; host and origin are checked all the same."""
 
+        async def inside(request: Request) -> Response:
+            self.origins.check(request, changing=request.method not in ("GET", "HEAD"))
+            return await handler(self.house, request)
+
         async def endpoint(request: Request) -> Response:
-            try:
-                self.origins.check(request, changing=request.method not in ("GET", "HEAD"))
-                return await handler(self.house, request)
-            except Refusal as refusal:
-                return refused(refusal)
-            except Vanished:
-                return Response(status_code=400)
+            return await answered(inside(request))
 
         return endpoint
 

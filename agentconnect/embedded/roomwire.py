@@ -23,7 +23,7 @@ from agentconnect.embedded.timing import (
     MEDIA_REQUEST_BYTES,
     MESSAGE_CHARS,
 )
-from agentconnect.embedded.wire import Handler, bearer
+from agentconnect.embedded.wire import bearer
 
 _MENTIONS = 10
 _KEY_CHARS = 64
@@ -248,12 +248,9 @@ async def capabilities(house: House, _agent_id: str, _request: Request) -> Respo
 def routes(house: House) -> list[Route]:
     """The room routes, under the base."""
 
-    def route(path: str, handler: Handler, method: str) -> Route:
-        return Route(method, path, bearer(house, handler))
-
     return [
-        route("/v1/room", room_op, "POST"),
-        route("/v1/rooms/{room}/messages", post_message, "POST"),
-        route("/v1/rooms/{room}/media", upload, "POST"),
-        route("/v1/capabilities", capabilities, "GET"),
+        Route("POST", "/v1/room", bearer(house, room_op)),
+        Route("POST", "/v1/rooms/{room}/messages", bearer(house, post_message)),
+        Route("POST", "/v1/rooms/{room}/media", bearer(house, upload)),
+        Route("GET", "/v1/capabilities", bearer(house, capabilities)),
     ]

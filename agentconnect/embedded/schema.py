@@ -9,6 +9,7 @@ import sqlite3
 from pathlib import Path
 
 from agentconnect.core.errors import StoreUnreadableError
+from agentconnect.embedded.syncs import sync_folder
 
 _APPLICATION_ID = 0x41474352
 _VERSION = 1
@@ -97,11 +98,7 @@ def _create(path: Path) -> None:
         connection.close()
     # renamed whole: a crash before this line leaves no half-made database behind
     fresh.rename(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(path.parent)
 
 
 def _open(path: Path, *, checked: bool) -> sqlite3.Connection:

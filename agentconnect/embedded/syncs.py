@@ -17,6 +17,15 @@ _fsync = getattr(os, "fdatasync", os.fsync)  # as the database does it
 _BROKEN = "the relay's disk did not keep what was written: nothing more is accepted until a restart"
 
 
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable. Raises: OSError."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 class Syncs:
     """The fsyncs of one log, shared."""
 

@@ -85,11 +85,9 @@ def _carry_out(tx: Tx, owner_id: str, said: concierge.Command) -> str:
 
 def finish(tx: Tx, agent_id: str, task_id: str, body: str) -> str:
     """Take a task's answer: ``done``, ``duplicate`` or ``undelivered``. Idempotent by id."""
-    row = tasks.task(tx, agent_id, task_id)
-    if row is None:
-        return "undelivered"
-    if row.state in (State.DONE, State.DEAD):
-        return "duplicate" if row.state == State.DONE or row.rejected else "undelivered"
+    row = _open_task(tx, agent_id, task_id)
+    if isinstance(row, str):
+        return row
     verdict = answers.judge(body)
     tasks.close(tx, row, State.DONE, "")
     answer = verdict.text or verdict.archive
@@ -104,6 +102,16 @@ def finish(tx: Tx, agent_id: str, task_id: str, body: str) -> str:
     return "done"
 
 
+def _open_task(tx: Tx, agent_id: str, task_id: str) -> TaskRow | str:
+    """A task that has no end yet, else what its end says of another one."""
+    row = tasks.task(tx, agent_id, task_id)
+    if row is None:
+        return "undelivered"
+    if row.state in (State.DONE, State.DEAD):
+        return "duplicate" if row.state == State.DONE or row.rejected else "undelivered"
+    return row
+
+
 def _deliver(tx: Tx, row: TaskRow, verdict: Verdict) -> None:
     room = rooms.get(tx, verdict.room_id, row.agent_id) if verdict.room_id else None
     if room is None:  # not joined there: back where it was asked, without the marker
@@ -116,11 +124,9 @@ def _deliver(tx: Tx, row: TaskRow, verdict: Verdict) -> None:
 
 def reject(tx: Tx, agent_id: str, task_id: str, code: str) -> str:
     """Dead-letter a task: ``rejected``, ``duplicate`` or ``undelivered``."""
-    row = tasks.task(tx, agent_id, task_id)
-    if row is None:
-        return "undelivered"
-    if row.state in (State.DONE, State.DEAD):
-        return "duplicate" if row.state == State.DONE or row.rejected else "undelivered"
+    row = _open_task(tx, agent_id, task_id)
+    if isinstance(row, str):
+        return row
     line = answers.rejected(code)
     tasks.close(tx, row, State.DEAD, line, rejected=True)
     tasks.notice(tx, row, line)

@@ -17,8 +17,8 @@ from starlette.responses import Response
 from agentconnect.embedded import media, talk, tasks
 from agentconnect.embedded.bodies import (
     Refusal,
-    Vanished,
     answer,
+    answered,
     raw_json,
     read_as,
     refused,
@@ -63,15 +63,13 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def bearer(house: House, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     """An endpoint behind the bearer; refusals become answers here."""
 
+    async def inside(request: Request) -> Response:
+        agent_id = await house.admit(request)
+        house.presence.heard(agent_id, house.now())
+        return await handler(house, agent_id, request)
+
     async def endpoint(request: Request) -> Response:
-        try:
-            agent_id = await house.admit(request)
-            house.presence.heard(agent_id, house.now())
-            return await handler(house, agent_id, request)
-        except Refusal as refusal:
-            return refused(refusal)
-        except Vanished:
-            return Response(status_code=400)
+        return await answered(inside(request))
 
     return endpoint
 
@@ -253,14 +251,11 @@ async def healthz(_request: Request) -> Response:
 def routes(house: House) -> list[Route]:
     """The worker's routes but those of :mod:`roomwire` and :mod:`sse`, under the base."""
 
-    def route(path: str, handler: Handler, method: str) -> Route:
-        return Route(method, path, bearer(house, handler))
-
     return [
         Route("GET", "/v1/tasks", app=Poll(house)),
-        route("/v1/tasks/{task_id}/ack", ack, "POST"),
-        route("/v1/results", result, "POST"),
-        route("/v1/heartbeat", heartbeat, "POST"),
-        route("/v1/media/{server}/{media_id}", fetch, "GET"),
+        Route("POST", "/v1/tasks/{task_id}/ack", bearer(house, ack)),
+        Route("POST", "/v1/results", bearer(house, result)),
+        Route("POST", "/v1/heartbeat", bearer(house, heartbeat)),
+        Route("GET", "/v1/media/{server}/{media_id}", bearer(house, fetch)),
         Route("GET", "/v1/healthz", healthz),
     ]
