@@ -44,7 +44,7 @@ class Capabilities:
         self._worker_id = worker_id
         self._recheck_s = recheck_s
         self._mono_now = mono_now
-        self._asked_at = self._withdrawn_at = NEVER
+        self._asked_at = self._began_at = self._withdrawn_at = NEVER
         self._asking = trio.Lock()
         self._known = trio.Event()
         self._changed = trio.Event()
@@ -64,10 +64,22 @@ class Capabilities:
                 await self._known.wait()
         return self._kept and not self.withdrawn
 
+    async def keyed_message(self) -> bool:
+        """As :meth:`keyed`, for the messages of a turn: after a withdrawal a probe is made at once.
+
+        A relay that says again that it keeps keys is believed for these: where it does not, a
+        repeat costs the second message that a lost response without a key costs too.
+        """
+        if not self.withdrawn:
+            return await self.keyed()
+        if self._began_at <= self._withdrawn_at:
+            await self.ask()
+        return self._began_at > self._withdrawn_at and self.probe is not None and self.probe.passed
+
     def withdraw(self) -> None:
         """A keyed post came back without its echo: keys are not honoured after all."""
         if not self.withdrawn:
-            log.warning("the relay took a keyed post without saying so: posting without keys")
+            log.warning("the relay took a keyed post without saying so: its keys are doubted")
         self.withdrawn = True
         self._withdrawn_at = self._mono_now()
         self._tell()
@@ -88,11 +100,12 @@ class Capabilities:
         """
         came_at = self._mono_now()
         async with self._asking:
-            if self.probe is not None and self._asked_at > came_at - FRESH_S:
+            doubted = self._began_at <= self._withdrawn_at
+            if self.probe is not None and self._asked_at > came_at - FRESH_S and not doubted:
                 return self.probe
             began_at = self._mono_now()
             status, probe = await self._ask()
-            self._asked_at = self._mono_now()
+            self._asked_at, self._began_at = self._mono_now(), began_at
         if probe != self.probe:
             log.info("keys for posts: %s", probe.why or "kept by the relay")
         self.probe = probe

@@ -80,7 +80,7 @@ class RoomOps:
         if not is_room_id(room_id) or not body.strip():
             return OpResult(ok=False, reason="no room or no text")
         fields = _body(body, mentions)
-        keyed = bool(key) and await self._capabilities.keyed()
+        keyed = bool(key) and await self._capabilities.keyed_message()
         if keyed:
             call = Call(
                 method="POST",

@@ -50,15 +50,40 @@ async def test_without_keys_a_lost_response_is_not_repeated(tmp_path: Path) -> N
         assert len(broker.messages) == 1
 
 
-async def test_a_keyed_post_without_its_echo_withdraws_keys(tmp_path: Path) -> None:
-    """It landed, but keys are not honoured after all: the next post goes without."""
+UNECHOED = Answer(body={"ok": True, "event_id": "$x"})
+
+
+@pytest.mark.parametrize("now", [Answer(404), Answer(503)], ids=["no keys", "no answer"])
+async def test_a_keyed_post_without_its_echo_withdraws_keys(tmp_path: Path, now: Answer) -> None:
+    """It landed, but keys are not honoured after all: the next posts go without, and once."""
     async with open_broker() as broker:
         broker.keyed()
-        broker.script("messages", Answer(body={"ok": True, "event_id": "$x"}))
+        broker.script("messages", UNECHOED)
         async with running(broker, tmp_path) as rig:
             assert (await rig.relay.rooms.message(ROOM, "a", key="k1")).event_id == "$x"
+            broker.always("capabilities", now)
             assert (await rig.relay.rooms.message(ROOM, "b", key="k2")).ok
+            broker.script("room", Answer(apply=True, drop=True))
+            assert (await rig.relay.rooms.message(ROOM, "c", key="k3")).maybe_sent
             assert len(broker.of("messages")) == 1
+            assert broker.bodies(ROOM) == ["b", "c"]
+
+
+async def test_a_relay_that_says_again_that_it_keeps_keys_is_believed(tmp_path: Path) -> None:
+    """One echo that was lost costs no placeholder: the next lost response finds its message."""
+    async with open_broker() as broker:
+        broker.keyed()
+        broker.script("messages", UNECHOED, Answer(apply=True, drop=True))
+        async with running(broker, tmp_path) as rig:
+            assert (await rig.relay.rooms.message(ROOM, "a", key="k1")).ok
+            asked = len(broker.of("capabilities"))
+            placed = await rig.relay.rooms.message(ROOM, "⏳ On it...", key="t2/placeholder")
+            assert placed.ok
+            assert list(broker.messages) == [placed.event_id]
+            assert (await rig.relay.rooms.message(ROOM, "b", key="k3")).ok
+            assert len(broker.of("capabilities")) == asked + 1, "asked once for each doubt"
+            assert rig.relay.capabilities.withdrawn, "deliveries wait for a later probe"
+            assert not await rig.relay.capabilities.keyed(), "and files are not posted twice"
 
 
 @pytest.mark.parametrize(
