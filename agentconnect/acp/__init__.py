@@ -19,7 +19,7 @@ from agentconnect.acp.paths import real_folder, resolve_all
 from agentconnect.acp.peer import Bounds, RequestRefused
 from agentconnect.acp.presets import PRESETS, Preset
 from agentconnect.acp.process import Spawner
-from agentconnect.acp.prompt import attach, words
+from agentconnect.acp.prompt import attach, media_type, words
 
 __all__ = [
     "DELIVER",
@@ -41,6 +41,7 @@ __all__ = [
     "Spawner",
     "attach",
     "dialler",
+    "media_type",
     "real_folder",
     "resolve_all",
     "words",

@@ -28,7 +28,7 @@ from agentconnect.acp.messages import (
 from agentconnect.core.acp.jsonrpc import clean_text
 from agentconnect.core.task import Attachment
 
-_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+")
+_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,60}/[a-z0-9!#$&^_.+-]{1,60}")
 _SIZE_SETTING = "AGENT_CONNECT_ATTACHMENT_MAX_BYTES"
 MAX_LABEL = 120
 

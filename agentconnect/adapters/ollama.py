@@ -12,13 +12,13 @@ import msgspec
 import trio
 
 from agentconnect.adapters.contract import Emit, TurnContext
-from agentconnect.adapters.oneshot import unsent_notice
+from agentconnect.adapters.oneshot import begun
 from agentconnect.adapters.trouble import Problem, Trouble, unheard
 from agentconnect.core.errors import PreflightError
 from agentconnect.core.task import SessionKey
-from agentconnect.core.turns import addressing, cli_text, oneshot
+from agentconnect.core.turns import cli_text, oneshot
 from agentconnect.core.turns import wording_cli as wording
-from agentconnect.core.turns.events import Done, Notice, Reason
+from agentconnect.core.turns.events import Done, Reason
 from agentconnect.core.turns.oneshot import Ask
 
 PREFLIGHT_S = 5.0
@@ -117,15 +117,7 @@ class OllamaSession:
     async def turn(self, ctx: TurnContext, emit: Emit) -> Done:
         """Ask the model. Cancellation: the connection is closed, which stops the model."""
         began = trio.current_time()
-        if notice := unsent_notice(ctx.task.attachments):
-            emit(Notice(text=notice))
-        ask = Ask(
-            message=ctx.prompt,
-            sandbox=oneshot.sandbox_of(ctx.tier),
-            tier=ctx.tier,
-            cwd=self._settings.cwd,
-            around=addressing.preamble(ctx.task),
-        )
+        ask = begun(ctx, self._settings.cwd, emit)
         with self._asking:  # may end: the turn is stopped
             done = await self._ask(ask)
             self._adapter.trouble.failed(oneshot.problem_of(done))

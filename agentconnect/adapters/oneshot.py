@@ -6,9 +6,7 @@ placeholder and the answer nothing is said.
 """
 
 import logging
-import mimetypes
 import os
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol
@@ -16,7 +14,7 @@ from typing import Protocol
 import msgspec
 import trio
 
-from agentconnect.acp import Spawner
+from agentconnect.acp import Spawner, media_type
 from agentconnect.adapters import executables
 from agentconnect.adapters.child import Child, Command, Watch
 from agentconnect.adapters.childenv import child_environment
@@ -33,7 +31,6 @@ from agentconnect.store.children import ChildrenFile
 log = logging.getLogger("agentconnect.adapters")
 
 KILL_WAIT_S = 2.0
-_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,60}/[a-z0-9!#$&^_.+-]{1,60}")
 
 Run = Callable[[Command], Awaitable[Output]]
 """Runs one command to its end.
@@ -182,15 +179,7 @@ class OneShotSession:
         """Run the program for one message. Cancellation: its process group is ended."""
         began = trio.current_time()
         self._stopping, self._child = False, None
-        if notice := unsent_notice(ctx.task.attachments):
-            emit(Notice(text=notice))
-        ask = Ask(
-            message=ctx.prompt,
-            sandbox=oneshot.sandbox_of(ctx.tier),
-            tier=ctx.tier,
-            cwd=self._adapter.cwd,
-            around=addressing.preamble(ctx.task),
-        )
+        ask = begun(ctx, self._adapter.cwd, emit)
         try:
             done = await self._program.answer(ask, self._run)
         except Stopped as stopped:
@@ -237,7 +226,20 @@ class OneShotSession:
         return output
 
 
-def unsent_notice(attachments: Sequence[Attachment]) -> str:
+def begun(ctx: TurnContext, cwd: str, emit: Emit) -> Ask:
+    """What the agent is asked; the room is told of files that it is not given."""
+    if notice := _unsent_notice(ctx.task.attachments):
+        emit(Notice(text=notice))
+    return Ask(
+        message=ctx.prompt,
+        sandbox=oneshot.sandbox_of(ctx.tier),
+        tier=ctx.tier,
+        cwd=cwd,
+        around=addressing.preamble(ctx.task),
+    )
+
+
+def _unsent_notice(attachments: Sequence[Attachment]) -> str:
     """What the room hears about files that a text-only agent cannot take; "" without any."""
     lines = [
         (
@@ -248,12 +250,3 @@ def unsent_notice(attachments: Sequence[Attachment]) -> str:
         for item in attachments
     ]
     return wording_acp.unsent_files_notice(lines, ()) if lines else ""
-
-
-def media_type(item: Attachment) -> str:
-    """The declared type, else one guessed from the name: a label and nothing more."""
-    declared = item.mime.split(";")[0].strip().lower()
-    if _TYPE.fullmatch(declared) and declared != "application/octet-stream":
-        return declared
-    guessed, _ = mimetypes.guess_type(item.name or item.path)
-    return guessed or "application/octet-stream"
