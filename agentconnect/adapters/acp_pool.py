@@ -20,6 +20,9 @@ from agentconnect.store.children import ChildrenFile
 
 log = logging.getLogger("agentconnect.adapters")
 
+LATE_S = 1.0
+"""Of the time to get ready: what ends in its last second ends because it is over."""
+
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How long and how many."""
@@ -108,15 +111,18 @@ class AgentPool:
         Raises: PreflightError (not there, wrong version), AgentError, AgentExitedError, PeerError.
         Cancellation: the process that was begun is ended.
         """
+        began, ready, unwanted = trio.current_time(), False, False
         agent = await self._spawn(self._offers() if offers is None else offers)
-        ready = False
         try:
             info = await agent.initialize()
             ready = info.protocol_version == 1
+        except trio.Cancelled:  # before its time was up: by a stop, and that is no fault of its
+            unwanted = trio.current_time() - began < self._limits.start_s - LATE_S
+            raise
         finally:
             if not ready:
                 agent.stop(quick=True)
-                if agent.stderr_tail:  # why is said by whoever asked; a stop needs no line
+                if agent.stderr_tail and not unwanted:  # why is said by whoever asked
                     log.info("agent %d did not get ready; stderr: %s", agent.pid, agent.stderr_tail)
         if not ready:
             raise PreflightError(wording.wrong_protocol(info.protocol_version))

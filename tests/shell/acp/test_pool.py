@@ -45,6 +45,25 @@ async def test_a_stop_while_an_agent_starts_says_nothing(
     assert "ready" not in caplog.text
 
 
+async def test_a_stop_while_an_agent_starts_is_no_fault_of_the_agent(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What it says while it starts is shown where its time was up, not where we stop."""
+    caplog.set_level(logging.INFO, "agentconnect")
+    began = tmp_path / "began"
+    command = ("/bin/sh", "-c", f"echo starting >&2; : > {began}; exec sleep 60")
+    async with running(tmp_path, {}, command=command) as rig, trio.open_nursery() as nursery:
+        nursery.start_soon(rig.adapter.preflight)
+        await until(began.exists)
+        await trio.testing.wait_all_tasks_blocked(0.1)  # its line is read
+        nursery.cancel_scope.cancel()
+    assert "starting" not in caplog.text
+    async with running(tmp_path, {}, command=command, start_limit_s=1.0) as rig:
+        with pytest.raises(PreflightError):
+            await rig.adapter.preflight()
+    assert "did not get ready; stderr: starting" in caplog.text
+
+
 async def test_what_an_agent_said_before_it_got_ready_is_shown(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
