@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.optional import optional
+
 
 def run(repo_root: Path, *command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -15,7 +17,7 @@ def run(repo_root: Path, *command: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_import_contracts_hold(repo_root: Path) -> None:
     """Imports point down, core does no I/O, each library has one door."""
-    pytest.importorskip("importlinter")
+    optional("importlinter")
     code = "from importlinter.cli import lint_imports_command; lint_imports_command()"
     done = run(repo_root, sys.executable, "-c", code)
     assert 0 == done.returncode, done.stdout[-3000:]

@@ -4,10 +4,11 @@ import inspect
 from pathlib import Path
 from typing import Any
 
-import pytest
 import trio
 
-trio_typing: Any = pytest.importorskip("trio_typing")
+from tests.support.optional import optional
+
+trio_typing: Any = optional("trio_typing")
 
 
 def test_its_task_status_knows_trios(repo_root: Path) -> None:

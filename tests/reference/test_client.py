@@ -16,7 +16,8 @@ from agentconnect.embedded.answers import PLACEHOLDER
 from agentconnect.embedded.timing import Timing
 from tests.support.relay import Relay, running_relay
 
-pytestmark = pytest.mark.reference
+#: The first one may have to install it.
+pytestmark = [pytest.mark.reference, pytest.mark.timeout(900)]
 
 
 class Client:

@@ -18,7 +18,8 @@ from agentconnect.core.task import Task, TaskId
 from agentconnect.relay.egress import Egress, Outgoing
 from agentconnect.store.journal import open_journal
 
-pytestmark = pytest.mark.reference
+#: The first one may have to install it.
+pytestmark = [pytest.mark.reference, pytest.mark.timeout(900)]
 
 MEDIA = "[ag2space-media: https://h/relay/v1/media/h/x mime=image/png name=a size=1 kind=m.image]"
 

@@ -15,7 +15,8 @@ import trio
 from agentconnect.embedded.answers import PLACEHOLDER
 from tests.support.relay import Relay, running_relay
 
-pytestmark = pytest.mark.reference
+#: The first one may have to install it.
+pytestmark = [pytest.mark.reference, pytest.mark.timeout(900)]
 
 _CODEX = """#!/bin/sh
 for last; do :; done

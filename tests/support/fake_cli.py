@@ -43,8 +43,8 @@ record = dict(argv=sys.argv[1:], stdin=given, null=is_null, env=dict(os.environ)
               pids=pids, umask=os.umask(0))
 with open(records + ".new", "w") as file:
     file.write(json.dumps(record))
-with open(records, "a") as file:
-    file.write(json.dumps(record) + "\\n")
+with open(records, "ab", buffering=0) as file:  # one write: nobody reads half a line
+    file.write(json.dumps(record).encode() + b"\\n")
 for stream, what in ((sys.stderr, "err"), (sys.stdout, "out")):
     stream.buffer.write(bytes.fromhex(plan.get(what + "_hex", "")))
     stream.write(plan.get(what, ""))

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +83,8 @@ def children_of(pid: int) -> list[int]:
     """Direct children of a process, by the kernel."""
     found: list[int] = []
     for tasks in Path(f"/proc/{pid}/task").glob("*/children"):
-        found += [int(word) for word in tasks.read_text().split()]
+        with suppress(FileNotFoundError, ProcessLookupError):  # a thread that has just ended
+            found += [int(word) for word in tasks.read_text().split()]
     return found
 
 

@@ -129,7 +129,8 @@ class Late(Stand):
     def notes(self, name: str) -> list[Json]:
         """The agent's own notes."""
         path = self.folder / name
-        lines = path.read_text().splitlines() if path.exists() else []
+        text = path.read_text() if path.exists() else ""
+        lines = text[: text.rfind("\n") + 1].splitlines()  # the last one may be half written
         return [json.loads(line) for line in lines]
 
     def sent(self, ident: str) -> Json | None:

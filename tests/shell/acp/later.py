@@ -160,9 +160,10 @@ class LateFolder:
     def answers(self) -> dict[str, Json]:
         """What came back, by id."""
         try:
-            lines = (self.path / "answers").read_text().splitlines()
+            text = (self.path / "answers").read_text()
         except FileNotFoundError:
             return {}
+        lines = text[: text.rfind("\n") + 1].splitlines()  # the last one may be half written
         return {answer["id"]: answer for answer in map(json.loads, lines)}
 
     def results(self, ids: Sequence[str]) -> list[Any]:
