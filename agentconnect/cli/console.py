@@ -17,17 +17,33 @@ def say(line: str) -> None:
     """One line on stdout, at once; a stdout that takes nothing is no reason to end."""
     try:
         print(line, flush=True)
-    except OSError:  # what could not be written would fail once more at the end, with a code of 120
-        with contextlib.suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError:
+        _give_up()
+
+
+class ReaderGoneError(BrokenPipeError):
+    """Whoever read stdout has seen enough: nothing is said of it."""
 
 
 def put(lines: Sequence[str]) -> None:
-    """Lines for a program: UTF-8, whatever the terminal's encoding is."""
+    """Lines for a program: UTF-8, whatever the terminal's encoding is.
+
+    Raises: ReaderGoneError, OSError.
+    """
     data = "".join(f"{line}\n" for line in lines).encode()
-    sys.stdout.flush()
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError as error:
+        _give_up()
+        raise ReaderGoneError from error
+
+
+def _give_up() -> None:
+    """What could not be written would fail once more at the end, with a code of 120."""
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def hush(_line: str) -> None:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from agentconnect.cli.console import complain, put, say, speak_safely, warn
+from agentconnect.cli.console import ReaderGoneError, complain, put, say, speak_safely, warn
 from agentconnect.core.errors import AgentConnectError, SettingsError, first_cause
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ def main(argv: Sequence[str]) -> int:
         return _help()
     except KeyboardInterrupt:  # before the signal watcher is up, while modules are loaded too
         return 130
+    except ReaderGoneError:
+        return 1
     except Exception as error:  # noqa: BLE001 - the boundary of the program
         return _ended_by(first_cause(error))
 

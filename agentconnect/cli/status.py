@@ -34,8 +34,9 @@ def run_status(options: Options) -> int:
     try:
         if not options.watch:
             seen = [look(path) for path in paths]
+            last = _exit_code(seen)
             _print(_shown(seen, as_json=options.json), as_json=options.json)
-            return _exit_code(seen)
+            return last
         known = ""
         while True:
             seen = [look(path) for path in paths]
