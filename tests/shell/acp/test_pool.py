@@ -111,7 +111,7 @@ async def test_idle_processes_are_closed_least_recently_used_first(tmp_path: Pat
 
 async def test_keepalive_closes_idle_ones_and_zero_keeps_none(tmp_path: Path) -> None:
     """One process per turn, if the owner wants that."""
-    async with running(tmp_path, keepalive_s=0.3) as rig:
+    async with running(tmp_path, keepalive_s=3.0) as rig:
         pid = number_in((await rig.turn("#pid")).answer, "pid")
         assert alive(pid)
         await until(lambda: not alive(pid))

@@ -147,7 +147,7 @@ async def test_a_frozen_worker_times_out_and_its_late_answer_is_nobodys() -> Non
 
 async def test_a_worker_that_falls_silent_is_replaced() -> None:
     """Stopped by a signal, it neither answers nor beats; it is killed and one comes anew."""
-    pace = msgspec.structs.replace(QUICK, silence_s=0.5, answer_s=0.3)
+    pace = msgspec.structs.replace(QUICK, silence_s=6.0, answer_s=2.0)
     async with raw_server(patient) as server:  # noqa: SIM117
         async with managed({"main": {"ops": hook(server.port)}}, pace) as rig:
             os.kill(rig.children[0].pid, signal.SIGSTOP)

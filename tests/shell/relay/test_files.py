@@ -273,10 +273,13 @@ async def test_a_failed_fetch_is_still_an_attachment(
 async def test_one_slow_fetch_holds_nobody(tmp_path: Path) -> None:
     """Another task of the same batch is handed over, and polled ones too."""
     async with open_broker() as broker, running(broker, tmp_path) as rig:
-        broker.stored["/v1/media/h/slow"] = Answer(body=b"x", delay_s=1.5)
+        held = trio.Event()
+        broker.stored["/v1/media/h/slow"] = Answer(body=b"x", hold=held)
         broker.serve(_media_task(broker, "slow", "/v1/media/h/slow"), wire_task("quick"))
         assert (await rig.tasks(1))[0].id == "quick"
         broker.serve(wire_task("later"))
+        await rig.tasks(2)
+        held.set()
         assert [task.id for task in await rig.tasks(3)] == ["quick", "later", "slow"]
 
 

@@ -37,24 +37,34 @@ async def test_an_answer_without_tasks_does_not_spin(tmp_path: Path, answer: Ans
         assert not any(status.connected for status in rig.statuses)
 
 
-async def test_an_instant_empty_poll_is_paced(tmp_path: Path) -> None:
+async def test_an_instant_empty_poll_is_paced(
+    tmp_path: Path, mock_clock: trio.testing.MockClock
+) -> None:
     """A relay that ignores `wait` is asked once a second, and that is no failure."""
+    minutes = Minutes(mock_clock)
     async with open_broker() as broker:
         broker.poll_hold_s = 0.0
         async with running(broker, tmp_path) as rig:
-            polls = await broker.seen("tasks", 4)
+            minutes.rig = rig
+            await minutes.until(lambda: len(broker.of("tasks")) >= 4, 10)
+            polls = broker.of("tasks")
             assert polls[3].at - polls[1].at >= 1.9
             status = rig.relay.snapshot()
             assert status.connected
             assert status.backoff_s == 0.0
 
 
-async def test_the_same_task_again_and_again_is_paced(tmp_path: Path) -> None:
+async def test_the_same_task_again_and_again_is_paced(
+    tmp_path: Path, mock_clock: trio.testing.MockClock
+) -> None:
     """A relay that serves one running task on every poll does not make us spin either."""
+    minutes = Minutes(mock_clock)
     async with open_broker() as broker:
         broker.always("tasks", Answer(body={"tasks": [wire_task("t1")]}))
         async with running(broker, tmp_path) as rig:
-            polls = await broker.seen("tasks", 4)
+            minutes.rig = rig
+            await minutes.until(lambda: len(broker.of("tasks")) >= 4, 10)
+            polls = broker.of("tasks")
             assert polls[3].at - polls[1].at >= 1.9
             assert len(rig.taken) == 1
 
