@@ -126,7 +126,7 @@ async def test_cancel_mid_answer(start: Start, rig: Rig, preset: str) -> None:
 
             both.start_soon(run)
             await begun.wait()
-            with trio.fail_after(10):
+            with trio.fail_after(60):
                 await session.interrupt()
         assert heard.done is not None
         assert Reason.CANCELLED == heard.done.reason
@@ -152,10 +152,10 @@ async def test_cancel_mid_tool(start: Start, rig: Rig, preset: str) -> None:
 
             both.start_soon(run)
             await begun.wait()
-            with trio.fail_after(20):
+            with trio.fail_after(60):
                 while not (rig.work / "pid").exists():
                     await trio.sleep(0.05)
-            with trio.fail_after(10):
+            with trio.fail_after(60):
                 await session.interrupt()
                 both_done = heard
         assert both_done.done is not None

@@ -58,7 +58,7 @@ async def test_a_stop_while_an_agent_starts_is_no_fault_of_the_agent(
         await trio.testing.wait_all_tasks_blocked(0.1)  # its line is read
         nursery.cancel_scope.cancel()
     assert "starting" not in caplog.text
-    async with running(tmp_path, {}, command=command, start_limit_s=1.0) as rig:
+    async with running(tmp_path, {}, command=command, start_limit_s=5.0) as rig:
         with pytest.raises(PreflightError):
             await rig.adapter.preflight()
     assert "did not get ready; stderr: starting" in caplog.text

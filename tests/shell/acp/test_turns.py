@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import shlex
 import signal
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from agentconnect.core.turns.events import (
     ToolFinished,
     ToolStarted,
 )
-from tests.shell.acp.rig import ROOM, alive, number_in, room, running, until
+from tests.shell.acp.rig import ROOM, alive, fake_command, number_in, room, running, until
 
 
 async def test_a_turn_streams_text_steps_and_thoughts(tmp_path: Path) -> None:
@@ -245,16 +246,37 @@ async def test_a_permission_request_after_the_cancel_is_answered_cancelled(
 
 
 async def test_an_interrupt_before_the_prompt_sends_none(tmp_path: Path) -> None:
-    """The deadline came while the agent was starting."""
+    """The deadline came while the agent was starting: that is given up, however long it takes."""
 
     async def interrupt(session: AcpSession, events: list[Event]) -> None:
         await session.interrupt()
 
     log = tmp_path / "log"
-    async with running(tmp_path, {"init_delay": 0.3, "log": str(log)}) as rig:
-        outcome = await rig.turn("#say never", during=interrupt)
+    async with running(tmp_path, {"init_delay": 60, "log": str(log)}) as rig:
+        with trio.fail_after(60):
+            outcome = await rig.turn("#say never", during=interrupt)
     assert Done(reason=Reason.CANCELLED) == outcome.done
     assert b"session/prompt" not in log.read_bytes()
+
+
+async def test_an_opening_that_was_given_up_leaves_the_conversation(tmp_path: Path) -> None:
+    """The next message goes on with it, in a process that is whole."""
+    once = tmp_path / "once"
+    command = fake_command({"state": str(tmp_path / "agent-sessions.json")})
+    script = f"test -e {once} && rm {once} && exec sleep 60; exec {shlex.join(command)}"
+
+    async def interrupt(session: AcpSession, events: list[Event]) -> None:
+        await until(lambda: not once.exists())
+        await session.interrupt()
+
+    async with running(tmp_path, {}, command=("/bin/sh", "-c", script), keepalive_s=0.0) as rig:
+        assert "one" == (await rig.turn("#say one")).answer
+        once.touch()
+        with trio.fail_after(60):
+            outcome = await rig.turn("#say never", during=interrupt)
+        assert Done(reason=Reason.CANCELLED) == outcome.done
+        again = await rig.turn("#history")
+    assert 2 == number_in(again.answer, "turns")
 
 
 async def test_an_agent_deaf_to_the_cancel_is_killed_with_its_children(tmp_path: Path) -> None:
