@@ -5,6 +5,7 @@ refused whole; each refusal is a sentence without a value.
 """
 
 import os
+import shlex
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -86,7 +87,7 @@ def _read(path: Path) -> bytes:
         if not stat.S_ISREG(found.st_mode):
             raise _Refused("it is no file")
         if stat.S_IMODE(found.st_mode) & 0o077:
-            raise _Refused(f"others can use it: chmod 600 {path}")
+            raise _Refused(f"others can use it: chmod 600 {shlex.quote(str(path))}")
         if found.st_size > MOST_BYTES:
             raise _Refused("it is larger than 1 MiB")
         return os.read(handle, MOST_BYTES + 1)

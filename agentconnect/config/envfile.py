@@ -6,6 +6,7 @@ token.
 """
 
 import re
+import shlex
 import stat
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
@@ -210,7 +211,7 @@ def warnings(
     if config.mode & _READABLE_BY_OTHERS:
         sentence = (
             f"{path} can be read by other users of this machine, and it holds the token. "
-            f"Mend it with: chmod 600 {path}"
+            f"Mend it with: chmod 600 {shlex.quote(str(path))}"
         )
         notices.append(Notice(about=About.PERMISSIONS, sentence=sentence))
     if parsed.unread_lines:

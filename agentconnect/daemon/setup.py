@@ -7,6 +7,7 @@ import ipaddress
 import os
 import re
 import secrets
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -155,7 +156,9 @@ def read_token(path: Path) -> str:
     except OSError as error:
         raise SettingsError(f"{path} cannot be read: {error.strerror}.") from None
     if mode & 0o077:
-        raise SettingsError(f"{path} can be read or written by others: run chmod 600 {path}")
+        raise SettingsError(
+            f"{path} can be read or written by others: run chmod 600 {shlex.quote(str(path))}"
+        )
     text = data.decode("latin-1").strip()
     if len(data) > _MOST_TOKEN_BYTES or (text and not _TOKEN.fullmatch(text)):
         raise SettingsError(f"{path} holds no token. Move it away, and a new one is made.")

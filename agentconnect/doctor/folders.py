@@ -1,6 +1,7 @@
 """Folders of the owner: where the agent works, and from where files may be sent. Blocking."""
 
 import os
+import shlex
 from pathlib import Path
 
 from agentconnect.checks import private_places
@@ -29,7 +30,8 @@ def look_at_workdir(loaded: LoadedSettings) -> list[Finding]:
     """The working directory."""
     repo = working_directory(loaded)
     if problem := workdir.problem(loaded.settings.repo, loaded.environment):
-        mend = f"mkdir -p {repo}" if not repo.exists() else "name another with AGENT_CONNECT_REPO"
+        made = f"mkdir -p {shlex.quote(str(repo))}"
+        mend = made if not repo.exists() else "name another with AGENT_CONNECT_REPO"
         return [failure("workdir", problem, mend)]
     if not repo.exists():
         return [ok("workdir", f"{repo} will be made at the first start")]

@@ -4,6 +4,7 @@ What they find is what all other checks start from. Blocking.
 """
 
 import os
+import shlex
 import sys
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
@@ -97,7 +98,8 @@ def _config(file: ConfigFile | None, environment: Mapping[str, str]) -> list[Fin
     for notice in notices:
         if notice.about is About.PERMISSIONS:
             text = f"{file.path} can be read by other users of this machine; it holds the token"
-            findings.append(warning("config.permissions", text, f"chmod 600 {file.path}"))
+            mend = f"chmod 600 {shlex.quote(str(file.path))}"
+            findings.append(warning("config.permissions", text, mend))
         else:
             mend = _MENDS[notice.about]
             findings.append(warning(f"config.{notice.about.value}", notice.sentence, mend))

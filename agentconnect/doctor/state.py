@@ -4,6 +4,7 @@ Everything is opened for reading only; nothing is made, locked for long, or put 
 """
 
 import os
+import shlex
 import shutil
 import stat
 import time
@@ -74,7 +75,8 @@ def _folder(folder: Path) -> list[Finding]:
         return [failure("workspace", f"{folder} may not be written to", mend)]
     if found.st_mode & 0o077:
         text = f"{folder} can be entered by other users of this machine"
-        return [warning("workspace", text, f"chmod 700 {folder} (the next start does it too)")]
+        mend = f"chmod 700 {shlex.quote(str(folder))} (the next start does it too)"
+        return [warning("workspace", text, mend)]
     return [ok("workspace", str(folder))]
 
 

@@ -1,6 +1,7 @@
 """A small file that its owner writes by hand: read whole, within a bound, never waited for."""
 
 import os
+import shlex
 import stat
 from pathlib import Path
 
@@ -23,7 +24,7 @@ def read_owners(path: Path, *, private: bool = False) -> bytes | None:
         if not stat.S_ISREG(mode):
             raise ValueError("it is not a regular file")
         if private and mode & 0o077:
-            raise ValueError(f"others may read or write it; run chmod 600 {path}")
+            raise ValueError(f"others may read or write it; run chmod 600 {shlex.quote(str(path))}")
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise ValueError("it is far too big")

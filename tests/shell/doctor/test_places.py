@@ -1,14 +1,21 @@
 """doctor and folders and services: roots that overlap, units of any hand, plists."""
 
 import plistlib
+import re
+import shlex
 from pathlib import Path
 
 import pytest
 
-from agentconnect.config import settings
+from agentconnect.channels import file as channels_file
+from agentconnect.config import envfile, settings
 from agentconnect.config.settings import LoadedSettings
 from agentconnect.core.doctor import Finding, Level
-from agentconnect.doctor import folders, service
+from agentconnect.core.errors import SettingsError
+from agentconnect.daemon.setup import read_token
+from agentconnect.doctor import folders, service, setup, state
+from agentconnect.store.layout import Layout
+from agentconnect.store.owners import read_owners
 
 
 def load(home: Path, **values: str) -> LoadedSettings:
@@ -65,6 +72,35 @@ def test_a_working_directory_in_a_guarded_folder_is_a_warning(home: Path) -> Non
     assert [Level.WARNING] == [finding.level for finding in found]
     found = folders.look_at_workdir(load(home))
     assert ([Level.OK], False) == ([f.level for f in found], (home / "agents").exists())
+
+
+def test_a_command_that_mends_can_be_pasted(home: Path) -> None:
+    """A blank or a quotation mark in a path is part of the path."""
+    odd = home / "ann's files"
+    odd.mkdir()
+    quoted = shlex.quote(str(odd))
+    missing = folders.look_at_workdir(load(odd, AGENT_CONNECT_REPO=str(odd / "x")))
+    assert [f"mkdir -p {shlex.quote(str(odd / 'x'))}"] == [finding.mend for finding in missing]
+    odd.chmod(0o755)
+    config = odd / ".agent-connect/config.env"
+    config.parent.mkdir()
+    config.write_text("")
+    config.chmod(0o644)
+    environment = {"HOME": str(odd), "AGENT_CONNECT_WORKSPACE": str(odd)}
+    found = setup.look(None, environment)
+    assert found.loaded is not None
+    mends = [finding.mend for finding in found.findings]
+    assert f"chmod 600 {shlex.quote(str(config))}" in mends
+    lines = state.look(found.loaded, Layout(state_dir=odd))
+    assert f"chmod 700 {quoted} (the next start does it too)" in [line.mend for line in lines]
+    (notice,) = envfile.warnings(envfile.read(config), known=())
+    assert notice.sentence.endswith(f"chmod 600 {shlex.quote(str(config))}")
+    with pytest.raises(SettingsError, match=re.escape(f"chmod 600 {shlex.quote(str(config))}")):
+        read_token(config)
+    with pytest.raises(ValueError, match=re.escape(f"chmod 600 {shlex.quote(str(config))}")):
+        read_owners(config, private=True)
+    (refused,) = channels_file.load(config, {}).refusals
+    assert refused.endswith(f"chmod 600 {shlex.quote(str(config))}")
 
 
 def unit(home: Path, text: str, name: str = "agent-connect.service") -> Path:
