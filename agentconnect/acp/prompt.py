@@ -25,7 +25,7 @@ from agentconnect.acp.messages import (
     ResourceBlock,
     TextBlock,
 )
-from agentconnect.core.acp.jsonrpc import clean_text
+from agentconnect.core.surrogates import replace_surrogates
 from agentconnect.core.task import Attachment
 
 _TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,60}/[a-z0-9!#$&^_.+-]{1,60}")
@@ -53,7 +53,7 @@ class Attached(msgspec.Struct, frozen=True, kw_only=True):
 
 def words(text: str) -> TextBlock:
     """A text as content, fit to be sent whatever it holds."""
-    return TextBlock(text=clean_text(text))
+    return TextBlock(text=replace_surrogates(text))
 
 
 async def attach(

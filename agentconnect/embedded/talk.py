@@ -6,7 +6,8 @@ Units of work over :mod:`rooms` and :mod:`tasks`; who is meant and at which tier
 
 from collections.abc import Sequence
 
-from agentconnect.core.relay.text_out import chunks, clean_outgoing
+from agentconnect.core.relay.text_out import chunks
+from agentconnect.core.surrogates import replace_surrogates
 from agentconnect.embedded import addressing, answers, concierge, ids, people, rooms, tasks
 from agentconnect.embedded.answers import Verdict
 from agentconnect.embedded.leases import State
@@ -25,7 +26,7 @@ def say(
     also: Sequence[str] = (),
 ) -> Message:
     """Post a message of a person or an agent and set off what it asks for."""
-    body = clean_outgoing(body)
+    body = replace_surrogates(body)
     placed = body.strip() == answers.PLACEHOLDER
     task_id = tasks.place(tx, sender, room.room_id) if placed else ""
     posted = rooms.post(

@@ -18,7 +18,7 @@ from agentconnect.core.delivery.request import FileRef
 from agentconnect.core.errors import RelayError
 from agentconnect.core.relay.envelope import event_id_of, upload_filename
 from agentconnect.core.relay.refusals import refusal_words
-from agentconnect.core.relay.wirejson import replace_surrogates
+from agentconnect.core.surrogates import replace_surrogates
 from agentconnect.relay.egress import Outgoing, Refusal
 from agentconnect.relay.exports import Exports
 from agentconnect.relay.http import Answer, Call, Http, segment, to_json

@@ -27,7 +27,7 @@ from agentconnect.core.relay.prepared import (
     reject_payload,
 )
 from agentconnect.core.relay.refusals import refusal_words
-from agentconnect.core.relay.wirejson import replace_surrogates
+from agentconnect.core.surrogates import replace_surrogates
 from agentconnect.core.task import Task, TaskId
 from agentconnect.relay.capabilities import Capabilities
 from agentconnect.relay.egress import Egress, Refusal

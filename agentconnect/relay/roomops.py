@@ -15,7 +15,7 @@ import trio
 from agentconnect.core.errors import RelayError
 from agentconnect.core.outcomes import OpResult
 from agentconnect.core.relay.envelope import event_id_of, is_room_id, valid_mentions
-from agentconnect.core.relay.wirejson import replace_surrogates
+from agentconnect.core.surrogates import replace_surrogates
 from agentconnect.relay.capabilities import Capabilities
 from agentconnect.relay.http import Answer, Call, Http, segment, to_json
 

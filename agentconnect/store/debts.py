@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from agentconnect.core.relay.text_out import clean_outgoing
+from agentconnect.core.surrogates import replace_surrogates
 from agentconnect.store.database import Database, Statements
 
 KEEP_S = 7 * 86_400.0
@@ -36,7 +36,7 @@ class Debts:
 
     async def owe(self, room: str, event_id: str, text: str) -> None:
         """A message is owed this text. Raises: StoreUnreadableError."""
-        values = (event_id, room, clean_outgoing(text), self._wall_now())
+        values = (event_id, room, replace_surrogates(text), self._wall_now())
         statements: Statements = [
             (
                 "INSERT OR REPLACE INTO debts (event_id, room, text, ts) VALUES (?, ?, ?, ?)",

@@ -17,7 +17,7 @@ import trio
 
 from agentconnect.core.outcomes import Progress
 from agentconnect.core.relay.journal import State, in_flight
-from agentconnect.core.relay.text_out import clean_outgoing
+from agentconnect.core.surrogates import replace_surrogates
 from agentconnect.core.task import Task, TaskId
 from agentconnect.store.database import Database, Statements
 from agentconnect.store.debts import Debts, load_debts
@@ -196,9 +196,9 @@ class Journal:
 
     async def answered(self, task_id: TaskId, answer: str, files: Sequence[str] = ()) -> None:
         """The final text, before it is edited into the room, and the files it brings by list."""
-        paths = [clean_outgoing(path) for path in files]
+        paths = [replace_surrogates(path) for path in files]
         listed = msgspec.json.encode(paths).decode() if paths else ""
-        await self._set(task_id, answer=clean_outgoing(answer), files=listed)
+        await self._set(task_id, answer=replace_surrogates(answer), files=listed)
 
     async def edited(self, task_id: TaskId) -> None:
         """The final edit is in the room.
@@ -237,7 +237,7 @@ class Journal:
             room=old.room if old else room,
             lease_id=old.lease_id if old else "",
             ts=self._wall_now(),
-            result=clean_outgoing(result),
+            result=replace_surrogates(result),
             uploads=old.uploads if old else (),
         )
 

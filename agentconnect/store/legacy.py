@@ -17,7 +17,7 @@ from agentconnect.core.errors import StoreUnreadableError
 from agentconnect.core.relay.envelope import is_room_id, is_wire_id
 from agentconnect.core.relay.journal import State
 from agentconnect.core.relay.prepared import ResultPayload, reject_payload
-from agentconnect.core.relay.wirejson import replace_surrogates
+from agentconnect.core.surrogates import replace_surrogates
 from agentconnect.store.atomic import fsync_folder, read_file, write_file
 from agentconnect.store.database import Database
 

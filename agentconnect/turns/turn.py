@@ -15,6 +15,7 @@ import trio
 from agentconnect.adapters.contract import Adapter, AgentSession, TurnContext
 from agentconnect.core.errors import AgentConnectError, first_cause
 from agentconnect.core.outcomes import Progress
+from agentconnect.core.surrogates import replace_surrogates
 from agentconnect.core.task import SessionKey, Task, TaskId, Tier
 from agentconnect.core.turns import answer, wording
 from agentconnect.core.turns.answer import Ending, Transcript
@@ -247,7 +248,7 @@ class Turn:
         if self._guard is not None:
             event = self._guard.event(event)
         if isinstance(event, Notice):
-            self._reporter.notice(wording.inert(wording.clean(event.text)))
+            self._reporter.notice(wording.inert(replace_surrogates(event.text)))
         elif self._transcript.take(event):
             self._reporter.activity(*self._transcript.activity)
 

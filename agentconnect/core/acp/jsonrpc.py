@@ -6,7 +6,6 @@ the payload is understood.
 """
 
 import json
-import re
 from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
@@ -14,6 +13,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from agentconnect.core.errors import AgentError
+from agentconnect.core.surrogates import replace_surrogates
 
 BAD_LINE = (msgspec.MsgspecError, RecursionError, UnicodeError, ValueError)
 """Everything that decoding a hostile line can raise (stack.md §4)."""
@@ -71,7 +71,6 @@ class _Envelope(msgspec.Struct):
     error: Raw | UnsetType = UNSET
 
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _envelope = msgspec.json.Decoder(_Envelope)
 _id = msgspec.json.Decoder(int)
 _plain = msgspec.json.Decoder()
@@ -124,12 +123,7 @@ def repair(raw: bytes | Raw) -> bytes:
 
 
 def _tidy(value: object) -> bytes:
-    return clean_text(json.dumps(value, ensure_ascii=False)).encode()
-
-
-def clean_text(text: str) -> str:
-    """Text that can be written as UTF-8: lone surrogates become U+FFFD."""
-    return _SURROGATE.sub("\ufffd", text)
+    return replace_surrogates(json.dumps(value, ensure_ascii=False)).encode()
 
 
 def _classify(envelope: _Envelope) -> Incoming:

@@ -4,7 +4,6 @@ Both ends check: a request that breaks a rule is answered as invalid, an answer 
 no answer, a type that nobody knows is passed over.
 """
 
-import re
 from collections.abc import Mapping
 from typing import Protocol, TypeAlias
 
@@ -19,9 +18,9 @@ from agentconnect.core.destination import (
     blank,
     units,
 )
+from agentconnect.core.surrogates import has_surrogate
 
 MAX_LINE_BYTES = 1024 * 1024
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Channel(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,7 +96,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     def valid(self) -> bool:
         """The bounds of §4 and §10, and no half of a character."""
         names = (self.delivery_id, self.channel_name, self.target.id)
-        if any(_SURROGATE.search(text) for text in (*names, self.text)):
+        if any(has_surrogate(text) for text in (*names, self.text)):
             return False
         if any(blank(name) or units(name) > MAX_NAME_UNITS for name in names):
             return False

@@ -4,8 +4,9 @@ One :class:`Capture` is a value of one turn that carries delivery; a turn withou
 no more than two blocks of bounded length. What an agent's updates mean here is ``acp_capture``.
 """
 
-from agentconnect.core.daemon.text import cut, first_units, whole_characters
+from agentconnect.core.daemon.text import cut, first_units
 from agentconnect.core.destination import MAX_TEXT_UNITS, units
+from agentconnect.core.surrogates import replace_surrogates
 
 MAX_BLOCK_UNITS = MAX_TEXT_UNITS + 1
 """One more than may be sent, so that what was dropped still shows as a cut."""
@@ -27,7 +28,7 @@ class _Block:
     def append(self, text: str) -> None:
         if self.tool or not text or not self._room:
             return  # a block with a tool is never delivered, so its text is not kept
-        text = first_units(whole_characters(text), self._room + 1)
+        text = first_units(replace_surrogates(text), self._room + 1)
         if units(text) > self._room:  # only the last unit of a pair fits: it must count, not show
             text = first_units(text, self._room)
             text += _FILLER * (self._room - units(text))

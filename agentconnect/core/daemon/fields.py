@@ -7,9 +7,10 @@ import msgspec
 from agentconnect.core.daemon.body import NoObject
 from agentconnect.core.daemon.refusals import Refusal, field_refusal
 from agentconnect.core.daemon.target import Target, read_delivery
-from agentconnect.core.daemon.text import cut, whole_characters
+from agentconnect.core.daemon.text import cut
 from agentconnect.core.destination import Code, blank
 from agentconnect.core.repeating import repeats
+from agentconnect.core.surrogates import replace_surrogates
 
 OUR_META = "ag2/"
 """Members of ``_meta`` that are ours to set; a client's never reach an agent."""
@@ -58,7 +59,7 @@ def read_notify(body: dict[str, Any]) -> Notify | Refusal:
     target = read_delivery(body.get("delivery"))
     if target is None:
         return BAD_DELIVERY
-    return Notify(text=cut(whole_characters(text)), target=target)
+    return Notify(text=cut(replace_surrogates(text)), target=target)
 
 
 def read_prompt(body: dict[str, Any]) -> Prompt | Refusal:

@@ -1,13 +1,10 @@
 """The one cut of what goes to a channel, and other care of texts (channel-delivery.md §4)."""
 
-import re
 from bisect import bisect_right
 
 from agentconnect.core.destination import MAX_TEXT_UNITS, WHITE, units
 
 CUT_MARKER = "\n\n[cut: the text was longer than one delivery may be]"
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def trimmed(text: str) -> str:
@@ -27,8 +24,3 @@ def cut(text: str) -> str:
     if units(text) <= MAX_TEXT_UNITS:
         return text
     return first_units(text, MAX_TEXT_UNITS - units(CUT_MARKER)) + CUT_MARKER
-
-
-def whole_characters(text: str) -> str:
-    """``text`` with each lone surrogate replaced by U+FFFD, so that it can be encoded."""
-    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)

@@ -16,6 +16,8 @@ import msgspec
 import rfc8785
 
 from agentconnect.core.delivery.ledger import BindingId, DeliveryId
+from agentconnect.core.destination import units
+from agentconnect.core.surrogates import has_surrogate
 
 MAX_ID_CHARS = 256
 MAX_BINDING_CHARS = 128
@@ -45,7 +47,6 @@ _EXTENSIONS = {
 """What a file type lends a name that has no extension: the broker goes by the name alone."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _BINDING = re.compile(r"[0-9A-Za-z._-]+")
 _MANY_DIGITS = 300
 
@@ -127,11 +128,6 @@ def read_notify(params: bytes) -> NotifyRequest | Invalid:
 def is_binding(text: str) -> bool:
     """1 to 128 of ``[0-9A-Za-z._-]``."""
     return len(text) <= MAX_BINDING_CHARS and _BINDING.fullmatch(text) is not None
-
-
-def utf16_units(text: str) -> int:
-    """The length that JavaScript would give."""
-    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def fingerprint(
@@ -223,7 +219,7 @@ def _binding(found: _Members, field: str) -> BindingId:
 
 def _text(found: _Members) -> str:
     text = _string(found, "text")
-    if utf16_units(text) > MAX_TEXT_UTF16:
+    if units(text) > MAX_TEXT_UTF16:
         raise _Broken("text", f"must have at most {MAX_TEXT_UTF16:,} UTF-16 code units")
     return text
 
@@ -265,7 +261,7 @@ def _string(found: _Members, field: str, at: str = "") -> str:
         raise _Broken(where, "is required")
     if not isinstance(value, str):
         raise _Broken(where, "must be a string")
-    if _SURROGATE.search(value):
+    if has_surrogate(value):
         raise _Broken(where, "holds half a character (a lone surrogate)")
     return value
 

@@ -19,8 +19,9 @@ from agentconnect.core.relay.media import (
     remove_blocks,
     split_extension,
 )
-from agentconnect.core.relay.wirejson import DeepArray, replace_surrogates
+from agentconnect.core.relay.wirejson import DeepArray
 from agentconnect.core.repeating import repeats
+from agentconnect.core.surrogates import replace_surrogates
 from agentconnect.core.task import MediaMarker, PlatformCard, Task, TaskId
 
 MAX_BODY_CHARS = 65_536

@@ -13,7 +13,7 @@ import msgspec
 
 from agentconnect.core.relay.coderegions import CodeRegions
 from agentconnect.core.relay.envelope import is_room_id
-from agentconnect.core.relay.wirejson import replace_surrogates
+from agentconnect.core.surrogates import replace_surrogates
 
 MAX_NAME_CHARS = 160
 MAX_TAIL_CHARS = 64

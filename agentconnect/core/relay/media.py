@@ -12,7 +12,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 
 import msgspec
 
-from agentconnect.core.relay.wirejson import replace_surrogates
+from agentconnect.core.surrogates import replace_surrogates
 from agentconnect.core.task import MediaMarker
 
 STRIP_PASSES = 8  # the last must find nothing (§4.4)

@@ -21,7 +21,7 @@ from agentconnect.core.relay.markers import (
     parse,
     restitch,
 )
-from agentconnect.core.relay.wirejson import replace_surrogates
+from agentconnect.core.surrogates import replace_surrogates
 
 MAX_FILES = 10  # per reply, counted by marker
 NO_SEND = "[no-send]"

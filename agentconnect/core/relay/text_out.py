@@ -1,12 +1,8 @@
-"""Text on its way out: always encodable, and cut into pieces that a room can show.
-
-:func:`clean_outgoing` runs before anything is stored or sent (relay-wire.md §1.3, ★1);
-:func:`chunks` is how the relay splits a long answer (§20).
-"""
+"""Text on its way out, always encodable: how the relay splits a long answer (relay-wire.md §20)."""
 
 import re
 
-from agentconnect.core.relay.wirejson import replace_surrogates
+from agentconnect.core.surrogates import replace_surrogates
 
 CHUNK_CHARS = 12_000
 _BLANK_LINE = re.compile(r"\n[^\S\n]*\n")
@@ -16,18 +12,13 @@ _MAX_INFO_CHARS = 40
 _MIN_FENCED_CHARS = 320
 
 
-def clean_outgoing(text: str) -> str:
-    """``text`` with lone surrogates replaced, so that it can be stored and sent."""
-    return replace_surrogates(text)
-
-
 def chunks(body: str, limit: int = CHUNK_CHARS) -> list[str]:
     """``body`` in pieces of at most ``limit`` characters.
 
     Cut at blank lines, else at lines, else anywhere. A fence that is open at a cut is closed
     there and opened again in the next piece.
     """
-    body, limit = clean_outgoing(body), max(limit, 1)
+    body, limit = replace_surrogates(body), max(limit, 1)
     # too little room for the lines that close and open a fence
     reserve = _MAX_RUN_CHARS + 1 if limit >= _MIN_FENCED_CHARS else 0
     pieces: list[str] = []

@@ -13,15 +13,12 @@ import msgspec
 
 from agentconnect.core.repeating import Repeating, from_pairs
 
-REPLACEMENT = "\ufffd"
-
 _ESCAPE = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a whole pair
     r"|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})"  # half of one
     r"|\\.",
     re.S,
 )
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|["\[\]{}:,]', re.S)
 _MAX_NUMBER_CHARS = 300  # longer ones are no id, count or time; int() refuses 4,300 digits
 
@@ -31,13 +28,6 @@ class Document(msgspec.Struct, frozen=True):
 
     value: object
     malformed: bool = False
-
-
-def replace_surrogates(text: str) -> str:
-    """``text`` with every lone surrogate replaced by U+FFFD, so that it can be encoded (★1)."""
-    if text.isascii():
-        return text
-    return _SURROGATE.sub(REPLACEMENT, text)
 
 
 def decode_text(text: str) -> Document:

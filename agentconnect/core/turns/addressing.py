@@ -7,8 +7,9 @@ reaches nobody. Linear in the length of the text.
 import re
 from collections.abc import Sequence
 
+from agentconnect.core.surrogates import replace_surrogates
 from agentconnect.core.task import Task
-from agentconnect.core.turns.wording import clean, inert, one_line
+from agentconnect.core.turns.wording import inert, one_line
 
 MENTIONS_MAX = 10  # relay-wire.md §3.6
 MXID_MAX_CHARS = 255
@@ -68,4 +69,4 @@ def _addressee(task: Task) -> str:
 
 
 def _shown(user: str) -> str:
-    return inert(one_line(clean(user), MXID_MAX_CHARS))
+    return inert(one_line(replace_surrogates(user), MXID_MAX_CHARS))

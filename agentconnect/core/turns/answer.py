@@ -10,6 +10,7 @@ from enum import StrEnum
 
 import msgspec
 
+from agentconnect.core.surrogates import replace_surrogates
 from agentconnect.core.turns import wording
 from agentconnect.core.turns.events import (
     BlockSuperseded,
@@ -140,7 +141,7 @@ class Transcript:
 
     def answer(self, done: Done) -> str:
         """The turn's whole answer: what ``done`` says it is, else the blocks."""
-        return trimmed(wording.clean(done.text if done.text.strip() else self.spoken()))
+        return trimmed(replace_surrogates(done.text if done.text.strip() else self.spoken()))
 
     def summary(self) -> str:
         """What ran and what was refused."""
@@ -174,7 +175,7 @@ def joined(*parts: str) -> str:
 
 def stop_text(done: Done, *, quiet: bool = False) -> str:
     """The ending line: the note, else the reason's own; ``quiet`` where the answer says it."""
-    if note := wording.inert(wording.clean(done.note).strip()):
+    if note := wording.inert(replace_surrogates(done.note).strip()):
         return note
     return "" if quiet else wording.stop_line(done.reason)
 

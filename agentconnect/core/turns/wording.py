@@ -8,6 +8,7 @@ every marker that would act (worker.md §11.5).
 import re
 from collections.abc import Sequence
 
+from agentconnect.core.surrogates import replace_surrogates
 from agentconnect.core.task import Attachment
 from agentconnect.core.turns.events import Reason
 
@@ -27,7 +28,6 @@ _MARKER = re.compile(
 )
 _MXID = re.compile(r"@[A-Za-z0-9._=/+-]+:[A-Za-z0-9.:_-]+")
 _DOMAIN = re.compile(r"[A-Za-z0-9.:_\[\]-]{1,255}")
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _CONCIERGE = "@sutando-concierge"
 
 
@@ -42,17 +42,13 @@ def one_line(text: str, limit: int) -> str:
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
-def clean(text: str) -> str:
-    """``text`` without lone surrogates, which no journal and no wire can hold (relay-wire §1.3)."""
-    return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
 # --- while it works
 
 
 def step_label(title: str, action: str) -> str:
     """What one step is called: its title, else what it does, else a generic word."""
-    return inert(one_line(clean(title), TITLE_MAX_CHARS)) or one_line(action, 40) or "a step"
+    named = inert(one_line(replace_surrogates(title), TITLE_MAX_CHARS))
+    return named or one_line(action, 40) or "a step"
 
 
 def progress(label: str, count: int) -> str:
@@ -143,7 +139,7 @@ def stopped_note() -> str:
 
 def worker_error(message: str) -> str:
     """A turn that broke inside the worker."""
-    cause = inert(one_line(clean(message), ERROR_MAX_CHARS))
+    cause = inert(one_line(replace_surrogates(message), ERROR_MAX_CHARS))
     tail = f": {cause}" if cause else "."
     return f"⚠ The worker hit an error while it ran this message{tail}"
 
@@ -186,8 +182,8 @@ def summary(did: Sequence[str], refused: Sequence[str]) -> str:
 
 def refused_step(title: str, reason: str) -> str:
     """One refused operation of the summary."""
-    what = inert(one_line(clean(title), TITLE_MAX_CHARS)) or "an operation"
-    why = inert(one_line(clean(reason), TITLE_MAX_CHARS))
+    what = inert(one_line(replace_surrogates(title), TITLE_MAX_CHARS)) or "an operation"
+    why = inert(one_line(replace_surrogates(reason), TITLE_MAX_CHARS))
     return f"{what} — {why}" if why else what
 
 
@@ -200,7 +196,7 @@ def file_label(attachment: Attachment) -> str:
     """What a shared file is called: its own name, else the local one, else a generic word."""
     local = attachment.path.rsplit("/", 1)[-1]
     for name in (attachment.name, local):
-        if label := one_line(clean(name), LABEL_MAX_CHARS):
+        if label := one_line(replace_surrogates(name), LABEL_MAX_CHARS):
             return label
     return "an unnamed file"
 

@@ -7,8 +7,9 @@ file marker in an error text must never act (worker.md §11.5).
 import re
 from collections.abc import Sequence
 
+from agentconnect.core.surrogates import replace_surrogates
 from agentconnect.core.turns.session import Retired, idle_words
-from agentconnect.core.turns.wording import ERROR_MAX_CHARS, clean, inert, one_line
+from agentconnect.core.turns.wording import ERROR_MAX_CHARS, inert, one_line
 
 NAME_MAX_CHARS = 120  # worker.md §8.5
 ENDED_CHARS = 500  # how much of stderr the owner's terminal is shown (worker.md §8.3)
@@ -20,7 +21,7 @@ _NO_INTERPRETER = re.compile(  # as env and the shells say it
 
 def quoted(text: str, limit: int = ERROR_MAX_CHARS) -> str:
     """Somebody else's words on one line, unable to act."""
-    return inert(one_line(clean(text), limit))
+    return inert(one_line(replace_surrogates(text), limit))
 
 
 # --- a conversation that does not go on (own messages of the room)

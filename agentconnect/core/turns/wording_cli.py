@@ -8,7 +8,8 @@ import re
 from collections.abc import Sequence
 
 from agentconnect.core.redaction import redact
-from agentconnect.core.turns.wording import clean, inert
+from agentconnect.core.surrogates import replace_surrogates
+from agentconnect.core.turns.wording import inert
 from agentconnect.core.turns.wording_acp import quoted
 
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]+")
@@ -97,7 +98,7 @@ def _ended(code: int) -> str:
 
 
 def _said(stderr: str) -> str:
-    text = inert(_UNPRINTABLE.sub(" ", clean(redact(stderr)))).strip()
+    text = inert(_UNPRINTABLE.sub(" ", replace_surrogates(redact(stderr)))).strip()
     if not text:
         return ""
     longest = max((len(run) for run in _TICKS.findall(text)), default=0)

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentconnect.core.daemon.text import CUT_MARKER, cut, first_units, trimmed, whole_characters
+from agentconnect.core.daemon.text import CUT_MARKER, cut, first_units, trimmed
 from agentconnect.core.destination import MAX_TEXT_UNITS, blank, units
+from agentconnect.core.surrogates import replace_surrogates
 
 
 def in_units(text: str) -> int:
@@ -61,4 +62,4 @@ def test_a_cut_never_splits_a_pair_and_never_exceeds(piece: str, size: int) -> N
 
 def test_half_of_a_pair_becomes_a_replacement() -> None:
     """Whole pairs stay."""
-    assert "a\ufffdb😀\ufffd" == whole_characters("a\ud83db😀\ude00")
+    assert "a\ufffdb😀\ufffd" == replace_surrogates("a\ud83db😀\ude00")

@@ -17,8 +17,8 @@ from agentconnect.core.delivery.request import (
     is_binding,
     read_deliver,
     read_notify,
-    utf16_units,
 )
+from agentconnect.core.destination import units
 
 WORKER = "9f86d081884c7d659a2feaa0c55ad015"
 TEXT = "Nightly build is green."
@@ -293,7 +293,7 @@ def test_any_json_is_a_request_or_a_refusal(plain: dict[str, Any]) -> None:
     assert 1 <= len(found.id) <= 256
     assert is_binding(found.binding)
     assert found.speaks or found.files
-    assert utf16_units(found.text or "") <= 100_000
+    assert units(found.text or "") <= 100_000
     found.fingerprint.encode("ascii")
 
 
@@ -308,4 +308,4 @@ def test_any_bytes_are_refused(raw: bytes) -> None:
 @given(st.text(st.characters()))
 def test_utf16_units_are_those_of_the_encoding(text: str) -> None:
     """Also for text that holds half characters."""
-    assert len(text.encode("utf-16-le", "surrogatepass")) // 2 == utf16_units(text)
+    assert len(text.encode("utf-16-le", "surrogatepass")) // 2 == units(text)

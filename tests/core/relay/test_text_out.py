@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentconnect.core.relay import text_out
 from agentconnect.core.relay.text_out import chunks
+from agentconnect.core.surrogates import replace_surrogates
 
 _LINES = st.lists(
     st.sampled_from(
@@ -22,14 +22,14 @@ def test_every_piece_fits_and_nothing_but_space_and_fences_changes(body: str, li
     assert all(0 < len(piece) <= limit for piece in pieces)
     ours, theirs = (
         "".join(c for c in text if not c.isspace() and c not in "`~py")
-        for text in ("".join(pieces), text_out.clean_outgoing(body))
+        for text in ("".join(pieces), replace_surrogates(body))
     )
     assert ours == theirs
 
 
 def test_half_a_character_in_an_answer_does_not_make_the_journal_unwritable() -> None:
     """Lone surrogates become U+FFFD before anything is stored (★1)."""
-    assert text_out.clean_outgoing("a\ud83d\u2028b\udc00") == "a\ufffd\u2028b\ufffd"
+    assert replace_surrogates("a\ud83d\u2028b\udc00") == "a\ufffd\u2028b\ufffd"
 
 
 def test_a_short_answer_is_one_piece_as_it_is() -> None:
