@@ -41,14 +41,22 @@ if plan.get("grandchild"):
     pids.append(child.pid)
 record = dict(argv=sys.argv[1:], stdin=given, null=is_null, env=dict(os.environ), cwd=os.getcwd(),
               pids=pids, umask=os.umask(0))
-with open(records + ".new", "w") as file:
-    file.write(json.dumps(record))
-with open(records, "ab", buffering=0) as file:  # one write: nobody reads half a line
-    file.write(json.dumps(record).encode() + b"\\n")
-for stream, what in ((sys.stderr, "err"), (sys.stdout, "out")):
-    stream.buffer.write(bytes.fromhex(plan.get(what + "_hex", "")))
-    stream.write(plan.get(what, ""))
-    stream.flush()
+
+def note():
+    with open(records + ".new", "w") as file:
+        file.write(json.dumps(record))
+    with open(records, "ab", buffering=0) as file:  # one write: nobody reads half a line
+        file.write(json.dumps(record).encode() + b"\\n")
+
+def tell():
+    for stream, what in ((sys.stderr, "err"), (sys.stdout, "out")):
+        stream.buffer.write(bytes.fromhex(plan.get(what + "_hex", "")))
+        stream.write(plan.get(what, ""))
+        stream.flush()
+
+# who waits for the record of one that sleeps finds it after all that it says
+for step in (tell, note) if plan.get("sleep") else (note, tell):
+    step()
 if plan.get("flood"):
     for _ in range(plan["flood"]):
         os.write(2, b"x" * 65536)
