@@ -13,7 +13,7 @@ from typing import Any
 import trio
 
 DEMO = f"{sys.executable} -m agentconnect.demo"
-LIMIT_S = 60.0
+LIMIT_S = 120.0
 
 
 async def until(

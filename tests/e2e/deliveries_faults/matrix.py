@@ -69,7 +69,7 @@ def first(kind: str) -> str:
 
 async def met(fault: Fault, case: Late) -> None:
     """A call is held by the relay."""
-    await until(fault.reached.is_set, f"a held call: {case.worker.output()}", 60)
+    await until(fault.reached.is_set, f"a held call: {case.worker.output()}")
 
 
 async def killed_at(case: Late, fault: Fault) -> None:
@@ -91,7 +91,7 @@ async def before_first_seen(case: Late, to: Json, kind: str) -> None:
     """The record cannot be written; the request has been read."""
     with case.store_held():
         put(case, to, kind)
-        await until(lambda: case.sent(ID) is not None, "a request", 60)
+        await until(lambda: case.sent(ID) is not None, "a request")
         await case.kill()
     assert case.entry(ID) is None
 
@@ -102,7 +102,7 @@ async def before_it_leaves(case: Late, to: Json, kind: str) -> None:
     await case.ask("hello")
     before = case.posts()
     put(case, to, kind)
-    await until(lambda: tried(case), f"first-seen: {case.worker.output()}", 60)
+    await until(lambda: tried(case), f"first-seen: {case.worker.output()}")
     await case.kill()
     assert before == case.posts()
 
@@ -134,7 +134,7 @@ async def before_the_record(case: Late, to: Json, kind: str) -> None:
     await met(held, case)
     with case.store_held():
         let_go(held)
-        await until(lambda: RETRIED in case.worker.output(), "a Retry", 60)
+        await until(lambda: RETRIED in case.worker.output(), "a Retry")
         await case.kill()
 
 
@@ -152,7 +152,7 @@ async def before_it_is_told(case: Late, to: Json, kind: str) -> None:
     await met(held, case)
     with stopped(case.listener):
         let_go(held)
-        await until(lambda: outcome(case) is not None, f"the end: {case.worker.output()}", 60)
+        await until(lambda: outcome(case) is not None, f"the end: {case.worker.output()}")
         await case.kill()
 
 
@@ -174,7 +174,7 @@ def outcome(case: Late) -> str | None:
 async def after_it_was_told(case: Late, to: Json, kind: str) -> None:
     """The agent has its answer."""
     put(case, to, kind)
-    await until(lambda: bool(case.notes("ends.jsonl")), f"the end: {case.worker.output()}", 60)
+    await until(lambda: bool(case.notes("ends.jsonl")), f"the end: {case.worker.output()}")
     await case.kill()
 
 
@@ -192,7 +192,7 @@ async def before_the_notice(case: Late, to: Json, kind: str) -> None:
     held = case.plan(PLACE, hold=trio.Event(), cut=True)
     put(case, to, kind)
     await met(held, case)
-    await until(lambda: bool(case.heard(ID)), "an answer", 60)
+    await until(lambda: bool(case.heard(ID)), "an answer")
     await killed_at(case, held)
 
 
@@ -202,7 +202,7 @@ async def after_the_notice(case: Late, to: Json, kind: str) -> None:
     held = case.plan(PLACE, hold=trio.Event(), drop=True)
     put(case, to, kind)
     await met(held, case)
-    await until(lambda: bool(case.heard(ID)), "an answer", 60)
+    await until(lambda: bool(case.heard(ID)), "an answer")
     await killed_at(case, held)
 
 

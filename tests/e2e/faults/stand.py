@@ -23,7 +23,7 @@ from tests.support.worker import Worker, environment, start, until
 
 PLACEHOLDER = "⏳ On it..."
 AGENT = Path(__file__).parents[2] / "support" / "fault_agent.py"
-LIMIT_S = 60.0
+LIMIT_S = 120.0
 AT_ONCE = 4
 
 # where a call of the worker is met

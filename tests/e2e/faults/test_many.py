@@ -4,13 +4,16 @@ import random
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from agentconnect.embedded.faults import Fault, Faults
 from agentconnect.embedded.leases import State
 from agentconnect.embedded.timing import Timing
 from tests.e2e.faults.stand import PLACEHOLDER, Stand, stand
 from tests.support.worker import until
 
-LONG_S = 120.0
+pytestmark = pytest.mark.timeout(600)
+LONG_S = 240.0
 ENDLESS = {"AGENT_CONNECT_SESSION_TURNS": "0"}  # no budget: its notices are not the point
 
 

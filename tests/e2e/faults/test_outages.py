@@ -41,7 +41,7 @@ async def test_a_storm_of_503_does_not_use_up_the_retries_of_an_answer(tmp_path:
         assert case.of_relay("state") == "connected"
         assert await case.state_of(source) == State.LEASED
         storm.times = 0
-        await case.closed(source, limit_s=75)
+        await case.closed(source)
         await case.settled()
         assert len(log.times_of(RESULT)) == len(tries) + 1
         assert await case.texts() == [REQUEST]
