@@ -12,7 +12,7 @@ async def test_the_relay_is_told_that_a_worker_waits(tmp_path: Path) -> None:
     async with running_relay(tmp_path / "relay") as relay, running_worker(relay.token, tmp_path):
 
         async def told() -> bool:
-            beat = json.loads(await relay.relay.heartbeat_of(relay.agent) or "{}")
+            beat: dict[str, str] = json.loads(await relay.relay.heartbeat_of(relay.agent) or "{}")
             return "idle" == beat.get("status")
 
         await until(told, "a heartbeat that says idle")
