@@ -36,11 +36,14 @@ async def told(api: Api) -> list[Shown]:
 
 
 async def settled(api: Api, delivery: str) -> Shown:
-    """The one task, when that has come of its delivery."""
+    """The one task, when that has come of its delivery.
+
+    A one-shot is nowhere for a moment: in the file no more, and not fired yet.
+    """
     with trio.fail_after(60):
-        while (found := (await told(api))[0]).delivery != delivery:
+        while [delivery] != [each.delivery for each in (found := await told(api))]:
             await trio.sleep(0.01)
-    return found
+    return found[0]
 
 
 async def test_without_a_daemon_there_is_nothing() -> None:
