@@ -41,7 +41,7 @@ async def settled(api: Api, delivery: str) -> Shown:
     A one-shot is nowhere for a moment: in the file no more, and not fired yet.
     """
     with trio.fail_after(60):
-        while [delivery] != [each.delivery for each in (found := await told(api))]:
+        while not (found := await told(api)) or found[0].delivery != delivery:
             await trio.sleep(0.01)
     return found[0]
 
