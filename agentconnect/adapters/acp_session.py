@@ -14,12 +14,11 @@ from agentconnect.acp import Agent, Meta, Modes, PromptBlock, attach, words
 from agentconnect.adapters import acp_endings as endings
 from agentconnect.adapters.acp_conversation import Conversation, Reach
 from agentconnect.adapters.acp_pool import AgentPool
-from agentconnect.adapters.acp_shared import SessionSettings, Shared
+from agentconnect.adapters.acp_shared import SessionSettings, Shared, framing_of
 from agentconnect.adapters.contract import Emit, TurnContext
 from agentconnect.core.acp.jsonrpc import METHOD_NOT_FOUND, detail_of
 from agentconnect.core.errors import AgentConnectError, AgentError, AgentExitedError, PeerError
 from agentconnect.core.task import SessionId, SessionKey
-from agentconnect.core.turns import addressing
 from agentconnect.core.turns import session as sessions
 from agentconnect.core.turns import wording_acp as wording
 from agentconnect.core.turns.events import Done, Notice, Reason
@@ -61,6 +60,7 @@ class AcpSession:
         self._one_turn = trio.Lock()
         self._running = False
         self._interrupted = False
+        self._opening = trio.CancelScope()
         self._prompting = False
         self._unsent_said = False
         self._modes = Modes()
@@ -110,10 +110,14 @@ class AcpSession:
             self._one_turn.release()
 
     async def interrupt(self) -> None:
-        """Stop the running turn: ``session/cancel``, or no prompt at all when none was sent."""
+        """Stop the running turn: ``session/cancel``, or no prompt at all when none was sent.
+
+        An opening that is under way is given up: it may last as long as an agent takes to start.
+        """
         if not self._running or self._interrupted:
             return
         self._interrupted = True
+        self._opening.cancel()
         if self._prompting and self._agent is not None and self._conversation is not None:
             self._conversation.cancelled = True
             await self._agent.cancel(self._conversation.session_id)
@@ -138,9 +142,8 @@ class AcpSession:
         agent = self._agent
         if agent is None:
             return
-        if not settled:  # cancelled from outside: nobody knows how far the agent is
-            agent.stop(quick=True)
-            self._ending, self._agent = agent, None
+        if not settled:  # cancelled from outside
+            self._cut_off()
         elif self._store is None:
             self._let_go(over=True)
         elif agent.usable:
@@ -153,9 +156,14 @@ class AcpSession:
         try:
             while True:
                 try:
-                    agent, conversation = await self._opened(emit)
-                    if self._interrupted:
+                    opened, self._opening = None, trio.CancelScope()
+                    with self._opening:  # may end: told to stop before anything was prompted
+                        opened = await self._opened(emit)
+                    if opened is None:
+                        self._cut_off()
+                    if opened is None or self._interrupted:
                         return Done(reason=Reason.CANCELLED)
+                    agent, conversation = opened
                     if not stored:
                         await self._count_attempt(conversation)
                         stored = self._store is not None
@@ -209,15 +217,8 @@ class AcpSession:
         meta = await self._shared.later.meta(self.key)
         if self._interrupted:
             return Done(reason=Reason.CANCELLED)
-        framing = wording.framing(
-            sender=ctx.task.sender_name,
-            room=ctx.task.room_name,
-            cwd=self._settings.cwd,
-            files=files.labels,
-            unread=[item.label for item in files.unsent],
-            sends_files=self._settings.reach is not Reach.ELSEWHERE,
-            collaborator=ctx.task.user_id if ctx.key.collaborator else "",
-            around=addressing.preamble(ctx.task),
+        framing = framing_of(
+            ctx, self._settings, files.labels, [item.label for item in files.unsent]
         )
         inline = self._settings.inline_dir
         begin = conversation.open(emit, inline / ctx.task.id if inline else None)
@@ -379,6 +380,14 @@ class AcpSession:
             if self._settings.mode or endings.is_auth(error):
                 raise
             log.warning("the mode %s was refused: %s", wanted, detail_of(error))
+
+    def _cut_off(self) -> None:
+        """Nobody knows how far its process is: it is not used again."""
+        agent, self._agent = self._agent, None
+        if agent is not None:
+            self._pool.unpark(agent)
+            agent.stop(quick=True)
+            self._ending = agent
 
     def _let_go(self, *, over: bool = False) -> None:
         """Its process has no more to do here; ``over``: nor will the conversation be continued."""

@@ -1,14 +1,17 @@
 """What the conversations of one adapter have in common."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 
 from agentconnect.adapters.acp_conversation import Reach
 from agentconnect.adapters.acp_later import Later
+from agentconnect.adapters.contract import TurnContext
 from agentconnect.adapters.trouble import Trouble
 from agentconnect.core.task import SessionKey
+from agentconnect.core.turns import addressing
+from agentconnect.core.turns import wording_acp as wording
 from agentconnect.core.turns.session import SessionLimits
 
 
@@ -36,3 +39,19 @@ class Shared(msgspec.Struct, kw_only=True):
     resume_broken: bool = False
     load_missing_said: set[SessionKey] = msgspec.field(default_factory=set)
     unread_said: set[SessionKey] = msgspec.field(default_factory=set)
+
+
+def framing_of(
+    ctx: TurnContext, settings: SessionSettings, files: Sequence[str], unread: Sequence[str]
+) -> str:
+    """What stands before a prompt: who asks where, and of which files."""
+    return wording.framing(
+        sender=ctx.task.sender_name,
+        room=ctx.task.room_name,
+        cwd=settings.cwd,
+        files=files,
+        unread=unread,
+        sends_files=settings.reach is not Reach.ELSEWHERE,
+        collaborator=ctx.task.user_id if ctx.key.collaborator else "",
+        around=addressing.preamble(ctx.task),
+    )

@@ -49,6 +49,12 @@ class Deadline:
     def stopping(self) -> bool:
         return self._stop.is_set()
 
+    def passed(self) -> bool:
+        """Whether it has come: asked before the agent is, which cannot be told of it before."""
+        if self.stopping and self.cause is None:
+            self.cause = Cause.STOPPED
+        return self.cause is not None
+
     async def watch(self, agent: Interruptible, wait: trio.CancelScope) -> None:
         """Expire, ask the agent to stop, and end the wait if it does not."""
         with trio.move_on_after(self._timeout_s):  # may end: the turn's time is up

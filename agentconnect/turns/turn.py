@@ -225,6 +225,8 @@ class Turn:
             await self._ports.record.prompted(ticket.id)
         except AgentConnectError as error:
             log.warning("task=%s not recorded as prompted: %s", ticket.id, error)
+        if self._deadline.passed():
+            return Done(reason=Reason.CANCELLED)
         context = TurnContext(
             task=ticket.task,
             prompt=ticket.task.body.strip() or wording.files_without_words(ticket.task.attachments),

@@ -249,6 +249,7 @@ async def test_an_interrupt_before_the_prompt_sends_none(tmp_path: Path) -> None
     """The deadline came while the agent was starting: that is given up, however long it takes."""
 
     async def interrupt(session: AcpSession, events: list[Event]) -> None:
+        await until(log.exists)
         await session.interrupt()
 
     log = tmp_path / "log"

@@ -55,6 +55,7 @@ class World:
         self.message_outcomes: list[OpResult | float] = []
         self.edit_outcomes: list[OpResult | float] = []
         self.complete_fails = False
+        self.prompted_s = 0.0
         self.cooling_s = 0.0
         self._count = 0
 
@@ -126,6 +127,7 @@ class World:
         self._record(task_id, "placed", event_id, placeholder=event_id)
 
     async def prompted(self, task_id: TaskId) -> None:
+        await trio.sleep(self.prompted_s)
         self._record(task_id, "prompted", prompted=True)
 
     async def answered(self, task_id: TaskId, answer: str, files: Sequence[str] = ()) -> None:

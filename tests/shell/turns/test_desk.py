@@ -25,11 +25,6 @@ from tests.shell.turns.fakes import (
 T1 = TaskId("t1")
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
 async def talks_until_stopped(agent: FakeAgent, ctx: TurnContext, emit: Emit) -> Done:
     """Says half a sentence and ends as cancelled when it is asked to stop."""
     emit(MessageChunk(text="half a"))
@@ -351,6 +346,23 @@ async def test_stop_leaves_silent_and_waiting_turns(autojump_clock: Clock, world
     assert world.results == {}
     assert "run again" in world.texts["$e1"]
     assert len(adapter.prompts) == 1
+
+
+async def test_a_stop_before_the_agent_is_asked_asks_it_nothing(
+    autojump_clock: Clock, world: World
+) -> None:
+    """A task that was taken up is written down first: what comes meanwhile is not lost on it."""
+    adapter = FakeAdapter(deaf)
+    world.prompted_s = 1.0
+    async with open_desk(world, adapter) as desk:
+        desk.submit(task())
+        await trio.sleep(0.5)
+        start = trio.current_time()
+        await desk.stop(10)
+        assert trio.current_time() - start < 2
+    assert [] == adapter.prompts
+    assert world.results == {}
+    assert "run again" in world.texts["$e1"]
 
 
 async def test_stop_ends_deaf_agents_within_its_budget(autojump_clock: Clock, world: World) -> None:
