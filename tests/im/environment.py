@@ -6,14 +6,16 @@
 import fcntl
 import os
 import shutil
-import subprocess
 import sys
 import venv
 from pathlib import Path
 
 import pytest
 
+from tests.support.venvs import failure_of
+
 PACKAGE = "matrix-synapse==1.163.2"
+_LIMIT_S = 900.0
 _CACHE = Path(__file__).parents[2] / ".cache"
 _FOLDER = _CACHE / "synapse-venv"
 
@@ -41,23 +43,11 @@ def _build() -> str:
     python = str(_FOLDER / "bin" / "python")
     uv = shutil.which("uv")
     if uv:
-        failed = _run([uv, "pip", "install", "-q", "-p", python, PACKAGE])
+        failed = failure_of([uv, "pip", "install", "-q", "-p", python, PACKAGE], _LIMIT_S)
     else:
         pip = [sys.executable, "-m", "pip", "--python", python, "install", "-q"]
-        failed = _run([*pip, "--disable-pip-version-check", PACKAGE])
+        failed = failure_of([*pip, "--disable-pip-version-check", PACKAGE], _LIMIT_S)
     if failed:
         return f"Synapse cannot be installed: {failed}"
     (_FOLDER / "ready").touch()
     return ""
-
-
-def _run(command: list[str]) -> str:
-    """``""`` for success, else the last line of what the command said."""
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return type(error).__name__
-    if done.returncode == 0:
-        return ""
-    lines = (done.stderr or done.stdout).strip().splitlines() or ["no output"]
-    return lines[-1][:200]

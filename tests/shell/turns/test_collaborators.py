@@ -48,11 +48,6 @@ def theirs(number: int = 1, user: str = "@carl:x", **more: object) -> Task:
     return task(number, **fields)  # type: ignore[arg-type]
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
 async def leaks(agent: FakeAgent, ctx: TurnContext, emit: Emit) -> Done:
     """Shows a secret in every way there is."""
     await trio.sleep(1)

@@ -33,11 +33,6 @@ from tests.shell.turns.fakes import (
 FAILED = OpResult(ok=False, status=500, reason="http 500")
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
 async def test_answer_takes_the_placeholder_over(autojump_clock: Clock, world: World) -> None:
     """A short answer is recorded, edited in, recorded as edited, and closed with [REPLIED]."""
     await run_tasks(world, says("hi there", after_s=1), task())

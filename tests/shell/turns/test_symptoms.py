@@ -40,11 +40,6 @@ from tests.shell.turns.fakes import (
 )
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
 async def test_progress_shows_the_wrong_step_for_the_whole_of_a_long_tool(
     autojump_clock: Clock, world: World
 ) -> None:
