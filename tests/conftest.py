@@ -5,6 +5,7 @@ Nothing here starts a process or opens a socket; helpers that do live in ``tests
 
 import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,10 @@ settings.register_profile("nightly", parent=settings.get_profile("ci"), max_exam
 settings.load_profile(
     os.environ.get("AGENTCONNECT_HYPOTHESIS") or ("ci" if os.environ.get("CI") else "dev")
 )
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # a shell's background job ignores it, and so would every program that a test starts and stops
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _REAL_HOME = Path.home()
 

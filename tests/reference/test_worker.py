@@ -75,7 +75,7 @@ async def test_worker_with_codex_answers_in_its_placeholder(
         worker_of(relay, reference, tmp_path, AGENT_CONNECT_ADAPTER="codex"),
     ):
         source = await relay.say("say it back")
-        with trio.fail_after(60):
+        with trio.fail_after(110):
             answer = await relay.relay.answer_to(source)
         assert answer.startswith("codex heard:")
         assert "say it back" in answer
@@ -99,7 +99,7 @@ async def test_worker_with_an_acp_agent_shows_its_placeholder_first(
         worker_of(relay, reference, tmp_path, **settings),
     ):
         seen: list[str] = []
-        with trio.fail_after(60):
+        with trio.fail_after(110):
             async with trio.open_nursery() as watch:
 
                 async def follow() -> None:
@@ -126,7 +126,7 @@ async def test_worker_refuses_a_guest_aloud(reference: Path, tmp_path: Path) -> 
         worker_of(relay, reference, tmp_path, **settings),
     ):
         guest, _ = await relay.relay.add_person(relay.room, "Gus")
-        with trio.fail_after(60):
+        with trio.fail_after(110):
             answer = await relay.relay.ask(relay.room, guest, "#say never", 60)
         assert answer is not None
         assert "trust" in answer
