@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-import trio
 
 from agentconnect.adapters.cline import Cline
 from agentconnect.adapters.codex import Codex
@@ -19,6 +16,7 @@ from agentconnect.adapters.omnigent import Omnigent
 from agentconnect.adapters.oneshot import OneShotAdapter, OneShotSettings, Program
 from agentconnect.core.task import Attachment, SessionKey, Task, TaskId, Tier
 from agentconnect.core.turns.events import Done, Event, Notice
+from tests.support.adapters import running
 from tests.support.fake_cli import FakeCli, install, path_with
 
 ROOM = "!room:test"
@@ -68,17 +66,6 @@ class Heard:
     @property
     def notices(self) -> list[str]:
         return [event.text for event in self.events if isinstance(event, Notice)]
-
-
-@asynccontextmanager
-async def running(adapter: Adapter) -> AsyncIterator[Adapter]:
-    """The adapter with its processes' nursery."""
-    async with trio.open_nursery() as worker:
-        await worker.start(adapter.run)
-        try:
-            yield adapter
-        finally:
-            worker.cancel_scope.cancel()
 
 
 async def turn(adapter: Adapter, ctx: TurnContext) -> Heard:

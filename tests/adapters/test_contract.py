@@ -13,7 +13,8 @@ from agentconnect.core.errors import PreflightError
 from agentconnect.core.task import Attachment, Tier
 from agentconnect.core.turns.events import Notice, Reason
 from tests.adapters.ollama_double import ollama_double
-from tests.adapters.rig import PROGRAMS, SECRETS, Bench, Heard, context, running, spoken, turn
+from tests.adapters.rig import PROGRAMS, SECRETS, Bench, Heard, context, spoken, turn
+from tests.support.adapters import running
 from tests.support.fake_cli import FakeCli
 from tests.support.waits import count_only_waits
 from tests.support.worker import alive, until

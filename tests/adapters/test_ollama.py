@@ -14,7 +14,8 @@ from agentconnect.core.errors import PreflightError
 from agentconnect.core.task import Tier
 from agentconnect.core.turns.events import Reason
 from tests.adapters.ollama_double import OllamaDouble, ollama_double
-from tests.adapters.rig import Heard, context, running, turn
+from tests.adapters.rig import Heard, context, turn
+from tests.support.adapters import running
 
 CLOSED = "http://127.0.0.1:9"
 

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import trio
 
 from agentconnect.adapters.acp import AcpAdapter, AcpSettings
 from agentconnect.store.sessions import SessionStore
 from tests.agents.rig import BINARIES, PACKAGES, Rig
+from tests.support.adapters import running
 
 INSTALL_LIMIT_S = 600
 
@@ -121,11 +121,7 @@ def start(rig: Rig, model: Model, installed: Callable[[str], Path]) -> Start:
             store=store,
             wall_clock=lambda: 1_800_000_000.0,
         )
-        async with trio.open_nursery() as worker:
-            await worker.start(adapter.run)
-            try:
-                yield adapter
-            finally:
-                worker.cancel_scope.cancel()
+        async with running(adapter):
+            yield adapter
 
     return started

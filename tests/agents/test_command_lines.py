@@ -16,8 +16,9 @@ from agentconnect.adapters.codex import Codex
 from agentconnect.adapters.oneshot import OneShotAdapter, OneShotSettings, Program
 from agentconnect.core.task import Tier
 from agentconnect.core.turns.events import Reason
-from tests.adapters.rig import Heard, context, running, turn
+from tests.adapters.rig import Heard, context, turn
 from tests.agents.conftest import Model
+from tests.support.adapters import running
 from tests.support.worker import alive, children_of, until
 
 pytestmark = [pytest.mark.agents, pytest.mark.timeout(300)]

@@ -6,8 +6,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import trio
-
 from agentconnect.adapters.acp import AcpAdapter, AcpSettings
 from agentconnect.adapters.contract import TurnContext
 from agentconnect.core.task import Attachment, SessionKey, Task, TaskId, Tier
@@ -23,6 +21,7 @@ from agentconnect.core.turns.events import (
 )
 from agentconnect.store.sessions import SessionStore
 from tests.core.demo.test_pictures import PNG
+from tests.support.adapters import running
 
 KEY = SessionKey(room="!room:test", tier=Tier.OWNER)
 
@@ -38,12 +37,8 @@ async def _adapter(work: Path, state: Path) -> AsyncIterator[AcpAdapter]:
         store=store,
         wall_clock=lambda: 1_800_000_000.0,
     )
-    async with trio.open_nursery() as worker:
-        await worker.start(adapter.run)
-        try:
-            yield adapter
-        finally:
-            worker.cancel_scope.cancel()
+    async with running(adapter):
+        yield adapter
 
 
 async def _turn(
