@@ -95,7 +95,10 @@ class ChannelWorker:
 
     async def _work(self, configured: Configure, tasks: trio.Nursery) -> None:
         group = Group(configured.channels, self._world, build=self._build)
-        await group.start(tasks)
+        async with trio.open_nursery() as starting:
+            starting.start_soon(self._until_closed, tasks.cancel_scope)
+            await group.start(tasks)
+            starting.cancel_scope.cancel(reason="all have started")
         ready = ipc.Ready(pid=os.getpid(), channels=group.started, failed=group.failed)
         await self._say(ipc.line(ready))
         tasks.start_soon(self._beat)
@@ -106,6 +109,14 @@ class ChannelWorker:
             attempt = ipc.from_daemon(line)
             if attempt is not None:
                 tasks.start_soon(self._attempt, group, attempt)
+
+    async def _until_closed(self, life: trio.CancelScope) -> None:
+        """A provider that does not answer holds up a start, but no stop."""
+        line = await self._line()
+        if line is None:
+            life.cancel(reason="the daemon closed the pipe")
+        else:
+            self._waiting.insert(0, line)
 
     async def _attempt(self, group: Group, attempt: ToWorker) -> None:
         result = await group.attempt(attempt, int(self._world.wall_clock() * 1000))

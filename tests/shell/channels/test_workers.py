@@ -8,6 +8,7 @@ import msgspec
 import pytest
 import trio
 
+from agentconnect.channels.link import Process, spawner
 from agentconnect.channels.manager import Attempt, ChannelWorkers, Pace
 from agentconnect.core.channels.ipc import Channel
 from agentconnect.core.destination import Code
@@ -218,6 +219,32 @@ async def test_a_stop_does_not_wait_for_a_provider_that_hangs() -> None:
                 with trio.fail_after(60):
                     await rig.workers.stop()
             assert [Attempt(code=Code.UNAVAILABLE)] == ended
+
+
+async def test_a_stop_does_not_wait_for_a_channel_that_starts() -> None:
+    """Its provider does not answer: the worker ends by itself when its input closes."""
+    slow = Slow()
+    children: list[Process] = []
+    async with raw_server(slow) as server:
+        home = Channel(
+            type="matrix",
+            options={"homeserver": f"http://127.0.0.1:{server.port}", "msgtype": "m.text"},
+            secrets={"token": "planted-token"},
+        )
+        with spawner(os.environ) as spawn:
+
+            async def noted() -> Process:
+                children.append(await spawn())
+                return children[-1]
+
+            pace = msgspec.structs.replace(QUICK, end_s=5.0)
+            workers = ChannelWorkers({"main": {"ops": home}}, noted, pace=pace)
+            async with trio.open_nursery() as standing:
+                await standing.start(workers.run)
+                await server.until(lambda: slow.asked == 1)
+                await workers.stop()
+                standing.cancel_scope.cancel()
+    assert [0] == [child.returncode for child in children]
 
 
 async def test_one_channel_that_does_not_start_leaves_the_others(
