@@ -15,6 +15,8 @@ from tests.support.relay import Relay, running_relay
 from tests.support.worker import alive, environment, running_worker, start, until
 
 REVOKED = "0123456789abcdef0123456789abcdef"
+#: Three of these and it is called stale; a busy machine may keep a worker waiting for one.
+UNHURRIED = {"AGENT_CONNECT_STATUS_HEARTBEAT": "5"}
 
 
 @asynccontextmanager
@@ -35,7 +37,7 @@ async def something_that_answers(head: bytes, body: bytes) -> AsyncIterator[str]
 
 async def a_first_run(relay: Relay, folder: Path) -> dict[str, str]:
     """A worker that has served and stopped: its environment, with all its files there."""
-    async with running_worker(relay.token, folder) as worker:
+    async with running_worker(relay.token, folder, **UNHURRIED) as worker:
         event_id = await relay.say("hello")
         await relay.relay.answer_to(event_id)
         assert 0 == await worker.stop(signal.SIGTERM)
@@ -69,7 +71,7 @@ async def test_a_running_worker_is_fine_and_stays_undisturbed(tmp_path: Path) ->
     """Its lock, its journal in use, its pid; a message during it is answered."""
     async with (
         running_relay(tmp_path / "relay") as relay,
-        running_worker(relay.token, tmp_path) as worker,
+        running_worker(relay.token, tmp_path, **UNHURRIED) as worker,
     ):
         found = await doctor(environment(relay.token, tmp_path))
         assert [] == found.troubles
@@ -82,7 +84,7 @@ async def test_a_token_that_another_workspace_uses(tmp_path: Path) -> None:
     """Its worker is named; the message that comes meanwhile is that worker's."""
     async with (
         running_relay(tmp_path / "relay") as relay,
-        running_worker(relay.token, tmp_path) as worker,
+        running_worker(relay.token, tmp_path, **UNHURRIED) as worker,
     ):
         (tmp_path / "two").mkdir()
         found = await doctor(environment(relay.token, tmp_path / "two"))
@@ -94,7 +96,7 @@ async def test_a_token_that_another_workspace_uses(tmp_path: Path) -> None:
 async def test_a_journal_that_a_crash_left_open_is_read_as_it_is(tmp_path: Path) -> None:
     """After kill -9 the log beside the database is neither read in nor removed."""
     async with running_relay(tmp_path / "relay") as relay:
-        async with running_worker(relay.token, tmp_path) as worker:
+        async with running_worker(relay.token, tmp_path, **UNHURRIED) as worker:
             await relay.relay.answer_to(await relay.say("hello"))
             await worker.kill()
         before = snapshot(tmp_path / "workspace")
