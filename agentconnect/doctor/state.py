@@ -260,7 +260,8 @@ def _delivery(raw: bytes) -> list[Finding]:
         text = f"nothing is delivered after its turn: {why[:1].lower()}{why[1:].rstrip('.')}"
         return [ok("delivery", text)]
     text = f"results that come after their turn are not delivered: {block.state}, {block.reason}"
-    return [warning("delivery", text, "mend what it names, then restart the worker")]
+    mend = "mend what it names; where the worker does not see that in a minute, restart it"
+    return [warning("delivery", text, mend)]
 
 
 class _Delivery(msgspec.Struct):
