@@ -9,6 +9,7 @@ import msgspec
 
 from agentconnect.cli.options import SENTENCE_CHARS, Options, UsageError, printable
 from agentconnect.config import envfile, settings
+from agentconnect.core.destination import Code
 from agentconnect.core.errors import AgentConnectError, SettingsError
 from agentconnect.store.layout import Layout
 
@@ -150,4 +151,7 @@ def _refusal(status: int, found: Any) -> str:
     sentence = printable(str(said or "the worker's API refused"), SENTENCE_CHARS)
     if status == 401:
         return "the worker's API does not take this token: is it another worker's?"
-    return f"{sentence.rstrip('.')} ({printable(str(code or status))})"
+    told = f"{sentence.rstrip('.')} ({printable(str(code or status))})"
+    if code == Code.UNAVAILABLE:
+        told += ". See: agent-connect status, agent-connect channels check"
+    return told

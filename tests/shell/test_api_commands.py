@@ -47,6 +47,11 @@ def test_an_argument_that_is_no_text_is_refused(
         ("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", "no whole answer (IncompleteRead)"),
         ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "is not the worker's API"),
         ("HTTP/1.1 503 No\r\nContent-Length: 2\r\n\r\nok", "the worker's API refused (503)"),
+        (
+            "HTTP/1.1 503 No\r\nContent-Length: 51\r\n\r\n"
+            '{"error":"No.","code":"channel_worker_unavailable"}',
+            "No (channel_worker_unavailable). See: agent-connect status, agent-connect channels",
+        ),
     ],
 )
 async def test_only_a_whole_answer_of_the_api_says_that_it_was_sent(
