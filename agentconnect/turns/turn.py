@@ -120,6 +120,7 @@ class Turn:
         self._guard = guard_of(ticket, ports)
         self._stored: Progress | None = None  # an answer that an earlier run left
         self._ended = trio.Event()
+        self._settled = False
         self._late = 0
         self._deadline = Deadline(settings.turn_timeout_s, settings.cancel_grace_s)
         self._reporter = Reporter(
@@ -139,8 +140,14 @@ class Turn:
         )
 
     def stop(self, grace_s: float) -> None:
-        """Bring this turn's deadline forward."""
+        """Bring this turn's deadline forward; one that has ended has less time for its edit."""
         self._deadline.stop(grace_s)
+        if self._settled:
+            self._settle()
+
+    def _settle(self) -> None:
+        self._settled = True
+        self._reporter.settle(STOP_WINDOW_S if self._deadline.stopping else WINDOW_S)
 
     def give_up(self) -> None:
         """The turn broke in a way that its own boundary did not catch: no more of its ladder."""
@@ -160,7 +167,7 @@ class Turn:
         self._on_reporter(self._reporter)
         self._ports.work.start_soon(self._reporter.run, self.ticket.announced)
         if self._stored:
-            self._reporter.settle()
+            self._settle()
             await self._reporter.completed.wait()
             return "resumed"
         if (refusal := self._refusal(progress)) is not None:
@@ -303,7 +310,7 @@ class Turn:
             with trio.move_on_after(STOP_WINDOW_S):  # best effort: the re-serve edits it anyway
                 await self._reporter.closed.wait()
             return "left"
-        self._reporter.settle(STOP_WINDOW_S if stopped else WINDOW_S)
+        self._settle()
         await self._reporter.completed.wait()
         if self._late:
             log.warning("task=%s %d late events dropped", self.ticket.id, self._late)

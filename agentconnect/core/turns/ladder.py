@@ -202,6 +202,13 @@ class Ladder:
         self._late_at = now + event.window_s
         self._pump(now, out)
 
+    def _hurry(self, event: Settle, now: float, out: Out) -> None:
+        """The worker stops: less is left of the window. Behind it there is nothing to cut."""
+        self._late_at = min(self._late_at, now + event.window_s)
+        if self._retry_at is not None and self._retry_at > self._late_at:
+            self._retry_at = None
+            self._fall_back(now, out)
+
     def _settling_tick(self, _event: Tick, now: float, out: Out) -> None:
         if self.busy and now >= self._late_at:
             self._unposted.extend(self._notices)
@@ -356,15 +363,7 @@ class Ladder:
 
 
 def _table() -> dict[tuple[State, type], Move]:
-    late = (
-        State.SETTLING,
-        State.COMPOSING,
-        State.FINISHING,
-        State.COMPLETING,
-        State.OWING,
-        State.ABANDONING,
-        State.CLOSED,
-    )
+    late = [state for state in State if state not in (State.NEW, State.OPEN)]
     table: dict[tuple[State, type], Move] = {
         (State.NEW, Begin): Ladder._begin,
         (State.NEW, Abandon): Ladder._abandon,
@@ -394,6 +393,7 @@ def _table() -> dict[tuple[State, type], Move]:
     for state in late:
         table[state, Activity] = Ladder._ignore
         table[state, Noticed] = Ladder._ignore
+        table[state, Settle] = Ladder._hurry
     return table
 
 

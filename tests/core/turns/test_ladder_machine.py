@@ -149,6 +149,12 @@ class LadderMachine(RuleBasedStateMachine):
         self.settled_at = self.now
         self.feed(Settle())
 
+    @precondition(lambda self: self.settled_at is not None)
+    @rule()
+    def hurry(self) -> None:
+        """The worker stops after the turn has ended."""
+        self.feed(Settle(window_s=2.0))
+
     @precondition(lambda self: self.running)
     @rule()
     def abandon(self) -> None:

@@ -391,6 +391,21 @@ async def test_stop_of_a_dead_room_is_bounded(autojump_clock: Clock, world: Worl
     assert world.results == {}
 
 
+@pytest.mark.parametrize("edits", [[600.0], [OpResult(ok=False, status=500)] * 9])
+async def test_stop_cuts_the_window_of_a_turn_that_has_ended(
+    autojump_clock: Clock, world: World, edits: list[OpResult | float]
+) -> None:
+    """Its last edit hangs or fails: ten seconds otherwise, two now; its answer goes out."""
+    async with open_desk(world, FakeAdapter(says("hi"))) as desk:
+        world.edit_outcomes = list(edits)
+        desk.submit(task())
+        await trio.sleep(1)
+        start = trio.current_time()
+        await desk.stop(10)
+        assert trio.current_time() - start <= 3
+    assert "hi" in world.results["t1"]
+
+
 async def test_idle_stop_is_immediate(autojump_clock: Clock, world: World) -> None:
     """Nothing in hand, nothing to wait for."""
     async with open_desk(world, FakeAdapter(says("hi"))) as desk:
