@@ -14,6 +14,7 @@ import msgspec
 import trio
 
 from agentconnect.acp import messages
+from agentconnect.acp.sending import send_whole
 from agentconnect.core.acp import jsonrpc
 from agentconnect.core.acp.framing import LineReader
 from agentconnect.core.acp.jsonrpc import Notification, OpenCalls, Request, Response, Unusable
@@ -22,14 +23,8 @@ from agentconnect.core.errors import AgentConnectError, AgentExitedError, PeerEr
 log = logging.getLogger("agentconnect.acp")
 
 READ_BYTES = 65536
-WRITE_LIMIT_S = 60.0
-SLOWEST_BYTES_S = 64 * 1024
-"""An agent that does not take one frame in that time, and the time that a slow uplink needs for its
-size, is not reading: the connection is dead."""
 ENDING_WAIT_S = 4.0
 """A process that has closed its input has mostly ended: how, is known a moment later."""
-CUT_WRITE_S = 1.0
-"""How long a frame may still take when nobody waits for it any more: half a frame is no frame."""
 MAX_ID_BYTES = 4096
 """Ids are echoed; a request with a longer one is no message."""
 
@@ -332,40 +327,18 @@ class Peer:
         return jsonrpc.error(request.id, jsonrpc.REQUEST_CANCELLED, "Request cancelled")
 
     async def _write(self, frame: bytes, on_sent: Callable[[], None] | None = None) -> None:
-        """Write one frame: whole, or the connection is over.
-
-        Cancellation: a frame that has begun gets ``CUT_WRITE_S`` more, so that a turn whose agent
-        has stopped reading ends in time.
-        """
-        async with self._lock:
+        """Write one frame: whole, or the connection is over. Cancellation: as ``send_whole``."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        try:
+            self._lock.acquire_nowait()  # nearly always: no turn of the loop then
+        except trio.WouldBlock:
+            await self._lock.acquire()
+        try:
             if self._failure is not None:
                 raise self._failure
-            failure: AgentConnectError | None = None
-            limit_s = WRITE_LIMIT_S + len(frame) / SLOWEST_BYTES_S
-            scope = trio.CancelScope(shield=True, deadline=trio.current_time() + limit_s)
-            async with trio.open_nursery() as beside:
-                beside.start_soon(_hurry_when_cancelled, scope)
-                with scope:
-                    failure = await self._send(frame)
-                if scope.cancelled_caught:
-                    failure = PeerError("the agent stopped reading its input")
-                    self.fail(failure)
-                    with trio.CancelScope(shield=True):  # closing does not wait for the agent
-                        await self._outgoing.aclose()
-                elif failure is None and on_sent is not None:
-                    on_sent()
-                beside.cancel_scope.cancel()
-            if failure is not None:
-                raise failure
-
-    async def _send(self, frame: bytes) -> AgentConnectError | None:
-        try:
-            await self._outgoing.send_all(frame)
-        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
-            gone = AgentExitedError("the agent no longer reads its input")
-            gone.__cause__ = error
-            return gone
-        return None
+            await send_whole(self._outgoing, frame, on_sent=on_sent, on_stuck=self.fail)
+        finally:
+            self._lock.release()
 
     def _say_junk(self, reason: str, line: bytes) -> None:
         if self._junk_said:
@@ -381,11 +354,3 @@ class _CancelRequest(msgspec.Struct, rename="camel"):
 
 def _refusal(call_id: msgspec.Raw, why: RequestRefused) -> bytes:
     return jsonrpc.error(call_id, why.code, str(why), why.data)
-
-
-async def _hurry_when_cancelled(scope: trio.CancelScope) -> None:
-    """Give a shielded ``scope`` little time from when whoever opened it is cancelled."""
-    try:
-        await trio.sleep_forever()
-    finally:
-        scope.deadline = min(scope.deadline, trio.current_time() + CUT_WRITE_S)

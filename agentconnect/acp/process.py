@@ -21,6 +21,7 @@ import msgspec
 import trio
 
 from agentconnect.acp.links import EndPace
+from agentconnect.acp.sending import PipeEnd
 
 STDERR_LINES = 200
 STDERR_BYTES = 64 * 1024
@@ -133,7 +134,7 @@ class AgentProcess:
     def __init__(self, popen: "subprocess.Popen[bytes]") -> None:
         self._popen = popen
         self.pid = popen.pid
-        self.stdin = trio.lowlevel.FdStream(_taken(popen.stdin))
+        self.stdin = PipeEnd(_taken(popen.stdin))
         self.stdout = trio.lowlevel.FdStream(_taken(popen.stdout))
         self.stderr = trio.lowlevel.FdStream(_taken(popen.stderr))
         self._tail: deque[bytes] = deque(maxlen=STDERR_LINES)
