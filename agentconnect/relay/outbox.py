@@ -65,6 +65,7 @@ class Outbox:
         self._sending = 0
         self._held_until = float("-inf")
         self._closing = False
+        self._sends: trio.Nursery | None = None  # there while it runs
         self._wake = trio.Event()
         for entry in journal.pending():
             self._add(_Owed(task_id=entry.id, room=entry.room or entry.id, payload=entry.result))
@@ -83,7 +84,7 @@ class Outbox:
     def resume(self) -> None:
         """The relay takes our bearer again."""
         self._held_until = float("-inf")
-        self._wake.set()
+        self._go_on()
 
     def close(self) -> None:
         """No more answers will come: :meth:`run` returns when the last is posted or parked."""
@@ -92,11 +93,18 @@ class Outbox:
 
     async def run(self) -> None:
         """Post until closed and empty."""
-        async with trio.open_nursery() as sending:
-            while self._rooms or not self._closing:
-                self._wake = trio.Event()
-                with trio.move_on_after(self._start_due(sending)):
-                    await self._wake.wait()
+        try:
+            async with trio.open_nursery() as self._sends:
+                while self._rooms or not self._closing:
+                    self._wake = trio.Event()
+                    rest_s = self._start_due(self._sends)
+                    if rest_s == float("inf"):  # nearly always: no timer is needed then
+                        await self._wake.wait()
+                    else:
+                        with trio.move_on_after(rest_s):  # may end: a retry is due
+                            await self._wake.wait()
+        finally:
+            self._sends = None
 
     def _add(self, owed: _Owed) -> None:
         room = self._rooms.setdefault(owed.room, {})
@@ -104,7 +112,12 @@ class Outbox:
         if old is None or not old.sending:
             room[owed.task_id] = owed
         self._changed()
-        self._wake.set()
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Start what is due now; the loop is woken only for what is due later, or to end."""
+        if self._sends is None or self._start_due(self._sends) < float("inf") or self._closing:
+            self._wake.set()
 
     def _start_due(self, sending: trio.Nursery) -> float:
         """Start one send per room that has one due; the seconds until another is."""
@@ -114,7 +127,7 @@ class Outbox:
         rest = float("inf")
         for room in list(self._rooms.values()):
             if self._sending >= AT_ONCE:
-                return float("inf")  # a finished send wakes the loop
+                return float("inf")  # the end of a send goes on here
             if any(owed.sending for owed in room.values()):
                 continue
             first = next((owed for owed in room.values() if owed.due <= now), None)
@@ -138,8 +151,8 @@ class Outbox:
         finally:
             self._sending -= 1
             owed.sending = False
-            self._changed()
-            self._wake.set()
+        self._changed()
+        self._go_on()
 
     def _taken(self, owed: _Owed, answer: Answer) -> None:
         """Raises: RelayError where a 2xx is no success after all."""
