@@ -117,9 +117,9 @@ class Turn:
         self._transcript = Transcript()
         self._done: Done | None = None
         self._quiet = False  # the answer itself says how the turn ended
+        self._left = False  # nothing to show: the message will be run again
         self._guard = guard_of(ticket, ports)
         self._stored: Progress | None = None  # an answer that an earlier run left
-        self._ended = trio.Event()
         self._settled = False
         self._late = 0
         self._deadline = Deadline(settings.turn_timeout_s, settings.cancel_grace_s)
@@ -173,10 +173,8 @@ class Turn:
         if (refusal := self._refusal(progress)) is not None:
             self._finish(refusal, quiet=True)
             return await self._leave()
-        async with trio.open_nursery() as nursery:  # ends when agent and answer both have
-            nursery.start_soon(self._drive)
-            await self._ended.wait()
-            return await self._leave()
+        await self._drive()
+        return await self._leave()
 
     async def _only_result(self, progress: Progress) -> bool:
         """The room has the answer already; only the result was not recorded."""
@@ -208,19 +206,18 @@ class Turn:
                 await self._converse(agent)
         except Exception as error:  # noqa: BLE001 - logged by _fail
             self._fail(error)
-        finally:
-            self._ended.set()
+        if not self._done:
+            self._finish(self._known())
 
     async def _converse(self, agent: AgentSession) -> None:
         done: Done | None = None
-        with trio.CancelScope() as wait:  # may end: the agent ignored the deadline
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._deadline.watch, agent, wait)
-                try:
-                    done = await self._ask(agent)
-                except Exception as error:  # noqa: BLE001 - logged by _fail
-                    self._fail(error)
-                nursery.cancel_scope.cancel()
+        async with trio.open_nursery() as wait:  # may end: the agent ignored the deadline
+            wait.start_soon(self._deadline.watch, agent, wait.cancel_scope)
+            try:
+                done = await self._ask(agent)
+            except Exception as error:  # noqa: BLE001 - logged by _fail
+                self._fail(error)
+            wait.cancel_scope.cancel()
         if not self._done:
             self._finish(self._judged(done))
         if self._deadline.killed:
@@ -298,22 +295,27 @@ class Turn:
         self._finish(Done(reason=Reason.FAILED, text=text), quiet=True)
 
     def _finish(self, done: Done, *, quiet: bool = False) -> None:
+        """Have the ending delivered, or leave the message to be run again: the agent may take its
+        time to end beside that.
+        """
         self._done, self._quiet = done, quiet or done.told
-        self._ended.set()
-
-    async def _leave(self) -> str:
-        """Deliver the ending, or leave the message to be run again."""
-        done = self._known()
         stopped = self._deadline.cause is Cause.STOPPED
         if stopped and done.reason is not Reason.COMPLETED and not self._has_text(done):
+            self._left = True
             self._reporter.abandon()
+        else:
+            self._settle()
+
+    async def _leave(self) -> str:
+        """Wait until that is done; how the turn ended."""
+        if self._left:
             with trio.move_on_after(STOP_WINDOW_S):  # best effort: the re-serve edits it anyway
                 await self._reporter.closed.wait()
             return "left"
-        self._settle()
         await self._reporter.completed.wait()
         if self._late:
             log.warning("task=%s %d late events dropped", self.ticket.id, self._late)
+        done, stopped = self._known(), self._deadline.cause is Cause.STOPPED
         return "stopped" if stopped and done.reason is Reason.CANCELLED else done.reason.value
 
     def _known(self) -> Done:
