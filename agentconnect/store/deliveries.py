@@ -9,10 +9,10 @@ with the next call for which it opens soundly.
 import os
 import sqlite3
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 import msgspec
-import trio
 
 from agentconnect.core.delivery import bindings as rules
 from agentconnect.core.delivery import ledger
@@ -25,6 +25,7 @@ from agentconnect.core.task import SessionKey
 from agentconnect.store import delivery_rows as rows
 from agentconnect.store.delivery_file import DeliveryFile
 from agentconnect.store.layout import Layout
+from agentconnect.store.threads import OneThread
 
 FORGET_BINDING_S = ledger.KEEP_S
 """A dropped binding's row; the name says whose it was without one."""
@@ -56,7 +57,7 @@ class Deliveries:
         self._wall_now = wall_now
         self._random = random
         self._max_entries = max_entries
-        self._thread = trio.CapacityLimiter(1)
+        self._thread = OneThread()
 
     @property
     def worker_id(self) -> WorkerId:
@@ -69,7 +70,7 @@ class Deliveries:
 
     async def close(self) -> None:
         """Let go of the file."""
-        await trio.to_thread.run_sync(self._file.close, limiter=self._thread)
+        await self._thread.run(self._file.close)
 
     # the ledger: what a courier asks for
 
@@ -239,7 +240,7 @@ class Deliveries:
     async def _do(self, act: Callable[[sqlite3.Connection], T]) -> T:
         """Cancellation: a call that has started always finishes, and its value is returned."""
         try:
-            value = await trio.to_thread.run_sync(self._file.work, act, limiter=self._thread)
+            value = await self._thread.run(partial(self._file.work, act))
         except StoreUnreadableError as error:
             self.trouble = str(error)
             raise

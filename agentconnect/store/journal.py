@@ -271,10 +271,10 @@ class Journal:
         )
         self._undelivered += undelivered
         statements: list[tuple[str, tuple[object, ...]]] = [
-            # a new seq, so that the window on disk is in the order of the answers
-            ("DELETE FROM tasks WHERE id = ?", (task_id,)),
             (
-                "INSERT INTO tasks (id, state, ts, result, undelivered) VALUES (?, ?, ?, ?, ?)",
+                # the row anew, under a new seq: the window on disk is in the order of the answers
+                "INSERT OR REPLACE INTO tasks (id, state, ts, result, undelivered)"
+                " VALUES (?, ?, ?, ?, ?)",
                 (task_id, State.DONE, now, kept, int(undelivered)),
             ),
         ]
