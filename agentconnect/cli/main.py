@@ -7,6 +7,7 @@ on stderr with ``agent-connect: `` in front, never a traceback (worker.md §1).
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -100,10 +101,14 @@ def _run(options: Options) -> int:
     from agentconnect.cli.loading import load_settings
 
     loaded = load_settings(options)
+    gc.disable()  # what is imported stays for good: looking through it again finds nothing
     import trio
 
     from agentconnect.app import run_worker
     from agentconnect.stopping import Stop
+
+    gc.freeze()
+    gc.enable()
 
     async def worker() -> int:
         return await run_worker(loaded, Stop(), say=say)
