@@ -4,6 +4,7 @@ Stands in for the official SDK, which costs a second to import; a test compares 
 """
 
 from collections.abc import Sequence
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
@@ -64,13 +65,17 @@ class InitializeParams(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
 def initialize_params(declared: Sequence[str] = ()) -> InitializeParams:
     """Who we are and what we offer; extensions in both places where agents look (acp.md §10)."""
-    info = Implementation(
-        name="agentconnect", title="Agent Connect", version=version("agentconnect")
-    )
+    info = Implementation(name="agentconnect", title="Agent Connect", version=_own_version())
     meta: Meta | msgspec.UnsetType = dict.fromkeys(declared, True) or msgspec.UNSET
     return InitializeParams(
         client_info=info, client_capabilities=ClientCapabilities(meta=meta), meta=meta
     )
+
+
+@cache
+def _own_version() -> str:
+    """Of what runs here: it is read from a file, and each agent that starts is told."""
+    return version("agentconnect")
 
 
 class NewSessionParams(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
