@@ -1,6 +1,8 @@
 """The command line: arguments, exit codes, and what it must not import."""
 
 import os
+import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -236,26 +238,43 @@ def test_a_reader_that_has_seen_enough_is_told_nothing(
     assert (code, "") == (done.returncode, done.stderr)
 
 
-@pytest.mark.parametrize("module", ["agentconnect.cli.main", "msgspec", "trio"])
-def test_ctrl_c_while_modules_are_loaded_shows_no_traceback(module: str, tmp_path: Path) -> None:
-    """The first half second of a start is loading; exit 130, nothing on the terminal."""
+def signalled(number: int, module: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """A start that gets this signal while it loads that module."""
     code = f"""
-import builtins
+import builtins, os
 load = builtins.__import__
 def interrupted(name, *rest, **more):
     if name == {module!r}:
-        raise KeyboardInterrupt
+        os.kill(os.getpid(), {number})
     return load(name, *rest, **more)
 builtins.__import__ = interrupted
 import sys
-sys.argv = ["agent-connect", "local", "--dir", {str(tmp_path)!r}]
+sys.argv = ["agent-connect", "local", "--dir", {str(folder)!r}]
 from agentconnect.__main__ import main
 main()
 """
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
     )
+
+
+@pytest.mark.parametrize("module", ["agentconnect.cli.main", "msgspec", "trio"])
+def test_ctrl_c_while_modules_are_loaded_shows_no_traceback(module: str, tmp_path: Path) -> None:
+    """The first half second of a start is loading; exit 130, nothing on the terminal."""
+    done = signalled(signal.SIGINT, module, tmp_path)
     assert (130, "", "") == (done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_while_a_start_is_loaded_is_the_code_that_the_readme_gives(
+    number: int, repo_root: Path, tmp_path: Path
+) -> None:
+    """Nothing is there yet to be stopped in order: 128 + n, as a shell tells it."""
+    done = signalled(number, "trio", tmp_path)
+    told = done.returncode if done.returncode >= 0 else 128 - done.returncode
+    assert (128 + number, "") == (told, done.stderr)
+    rows = re.findall(r"^\| ([^|]+?) \| (.+) \|$", (repo_root / "README.md").read_text(), re.M)
+    assert "the first while a start is still being loaded" in dict(rows)["128 + n"]
 
 
 def test_version_is_the_package_s() -> None:
