@@ -21,8 +21,10 @@ from agentconnect.core.channels.declared import (
 )
 from agentconnect.core.channels.forms import Plain, address
 from agentconnect.core.channels.ipc import Channel
+from agentconnect.core.daemon.workspaces import PRIMARY_ID
 from agentconnect.core.destination import Target
 from agentconnect.core.relay import credential
+from agentconnect.store.layout import Layout
 
 MOST_BYTES = 1024 * 1024
 _SECRET_BYTES = 16 * 1024
@@ -74,6 +76,24 @@ def load(path: Path, environment: Mapping[str, str], own_token: str = "") -> Cha
     except OSError as error:
         return Channels(refusals=(f"{path} cannot be read: {error.strerror}",))
     return _resolved(path, read(data), environment, own_token)
+
+
+def files(where: Layout, chosen: Path | None) -> dict[str, Path]:
+    """The channels file of each workspace, the primary's first and even where it is missing.
+
+    ``chosen`` is AGENT_CONNECT_CHANNELS_FILE, the primary's. Blocking.
+    """
+    found = where.channel_files()
+    found.pop(PRIMARY_ID, None)
+    return {PRIMARY_ID: chosen or where.channels(PRIMARY_ID), **found}
+
+
+def names(path: Path) -> frozenset[str]:
+    """The channels that ``path`` declares, their secrets not looked for. Never raises."""
+    try:
+        return frozenset(one.name for one in read(_read(path)).channels)
+    except (OSError, _Refused):
+        return frozenset()
 
 
 class _Refused(Exception):

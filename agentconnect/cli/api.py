@@ -2,13 +2,17 @@
 
 import http.client
 import os
+from functools import partial
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
 
+from agentconnect.channels.file import files, names
 from agentconnect.cli.options import SENTENCE_CHARS, Options, UsageError, printable
 from agentconnect.config import envfile, settings
+from agentconnect.core.daemon.workspaces import PRIMARY_ID
 from agentconnect.core.destination import Code
 from agentconnect.core.errors import AgentConnectError, SettingsError
 from agentconnect.store.layout import Layout
@@ -32,8 +36,11 @@ class Api:
         values = envfile.read(path).parsed.values if path is not None else {}
         chosen = settings.load(os.environ, values, config_file=path).settings
         where = Layout(state_dir=chosen.workspace)
-        self._host, self._port = _address(chosen, where)
+        self._said = _said(chosen.status_file or where.status)
+        self._files = partial(files, where, chosen.channels_file)
+        self._host, self._port = _address(self._said, chosen.daemon_listen)
         self._token = _token(chosen.daemon_token, where)
+        self._named = options.workspace or PRIMARY_ID
         self._prefix = f"/workspaces/{segment(options.workspace)}" if options.workspace else ""
 
     def tasks(self, rest: str = "") -> str:
@@ -44,6 +51,29 @@ class Api:
     def notify(self) -> str:
         """The path of Notify."""
         return f"{self._prefix or '/workspace'}/notify"
+
+    def has_channel(self, name: str) -> bool:
+        """Whether the workspace has that channel now: by the running worker, else by its file.
+
+        True also where that cannot be told: who asks wants to warn. Raises: nothing.
+        """
+        workspace = self._workspace()
+        running = self._said.channels.workspaces.get(workspace)
+        if running is not None and running.channels:  # none while it starts
+            return name in running.channels
+        path = self._files().get(workspace)
+        return not workspace or (path is not None and name in names(path))
+
+    def _workspace(self) -> str:
+        """The workspace's id; "" where it cannot be told."""
+        if not self._named.startswith("/"):
+            return self._named
+        try:
+            found = msgspec.convert(self.call("GET", "/capabilities"), _Capabilities)
+        except (ApiError, msgspec.ValidationError):
+            return ""
+        real = os.path.realpath(self._named)
+        return next((each.id for each in found.workspaces if each.cwd == real), "")
 
     def call(self, method: str, path: str, body: object = None) -> Any:
         """The answer's JSON. Raises: ApiError with what went wrong, UsageError."""
@@ -98,9 +128,9 @@ def segment(text: str) -> str:
     return quote(text, safe="", errors="replace")
 
 
-def _address(chosen: settings.Settings, where: Layout) -> tuple[str, int]:
+def _address(said: "_Status", told: str) -> tuple[str, int]:
     """Where the running worker says that it listens, else where it is told to."""
-    text = _bound(chosen, where) or chosen.daemon_listen
+    text = said.daemon.get("listen", "") or told
     if not text:
         raise SettingsError(
             "the worker's API is off: set AGENT_CONNECT_DAEMON_LISTEN, for example to "
@@ -113,17 +143,34 @@ def _address(chosen: settings.Settings, where: Layout) -> tuple[str, int]:
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), int(port)  # noqa: S104
 
 
-def _bound(chosen: settings.Settings, where: Layout) -> str:
-    try:
-        data = (chosen.status_file or where.status).read_bytes()
-        block = msgspec.json.decode(data, type=_Status).daemon
-    except (OSError, msgspec.MsgspecError, RecursionError):
-        return ""
-    return block.get("listen", "")
+class _Worker(msgspec.Struct):
+    channels: dict[str, str] = {}
+
+
+class _Workers(msgspec.Struct):
+    workspaces: dict[str, _Worker] = {}
 
 
 class _Status(msgspec.Struct):
     daemon: dict[str, str] = {}
+    channels: _Workers = msgspec.field(default_factory=_Workers)
+
+
+class _Workspace(msgspec.Struct):
+    id: str
+    cwd: str
+
+
+class _Capabilities(msgspec.Struct):
+    workspaces: list[_Workspace]
+
+
+def _said(path: Path) -> _Status:
+    """What the worker's status file says; nothing where it cannot be read."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_Status)
+    except (OSError, msgspec.MsgspecError, RecursionError):
+        return _Status()
 
 
 def _token(named: str, where: Layout) -> str:

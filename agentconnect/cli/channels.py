@@ -5,7 +5,6 @@ import os
 import time
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 
 import trio
 
@@ -20,27 +19,26 @@ from agentconnect.config.settings import LoadedSettings, Settings
 from agentconnect.core.channels.diagnostic import diagnostic
 from agentconnect.core.channels.ipc import Channel
 from agentconnect.core.channels.sending import DeliveryError
+from agentconnect.core.daemon.workspaces import PRIMARY_ID
 from agentconnect.core.errors import SettingsError
 from agentconnect.store.layout import Layout
 
 WITHIN_S = 20.0
 
 
-PRIMARY = "main"
-
-
 def run_channels(options: Options) -> int:
     """Try each channel without sending anything, one line each; 1 where one cannot be used."""
     logging.disable(logging.CRITICAL)  # the lines say it, in their own words
     loaded = _settings(options)
-    files = _files(loaded.settings)
+    where = Layout(state_dir=loaded.settings.workspace)
+    files = file.files(where, loaded.settings.channels_file)
     own = _own_token(loaded.settings)
     found = {
         workspace: file.load(path, loaded.environment, own) for workspace, path in files.items()
     }
     if not any(one.channels or one.refusals for one in found.values()):
         raise SettingsError(
-            f"no channels are configured: {files[PRIMARY]} is not there (docs/channels.md)"
+            f"no channels are configured: {files[PRIMARY_ID]} is not there (docs/channels.md)"
         )
     refusals = [refusal for one in found.values() for refusal in one.refusals]
     for refusal in refusals:
@@ -53,14 +51,6 @@ def _settings(options: Options) -> LoadedSettings:
     path = envfile.locate(options.config, os.environ)
     values = envfile.read(path).parsed.values if path is not None else {}
     return settings.load(os.environ, values, config_file=path)
-
-
-def _files(chosen: Settings) -> dict[str, Path]:
-    """The channels file of each workspace, the primary's first and even where it is missing."""
-    where = Layout(state_dir=chosen.workspace)
-    primary = chosen.channels_file or where.channels(PRIMARY)
-    others = {name: path for name, path in where.channel_files().items() if name != PRIMARY}
-    return {PRIMARY: primary, **others}
 
 
 def _own_token(chosen: Settings) -> str:
@@ -80,7 +70,7 @@ async def _tried(found: Mapping[str, Channels]) -> bool:
     world = World(lambda: http.HttpDoor(trust()), trust, time.time)
     good = True
     for workspace, one in found.items():
-        place = "" if workspace == PRIMARY else f"{printable(workspace)}/"
+        place = "" if workspace == PRIMARY_ID else f"{printable(workspace)}/"
         for name, channel in one.channels.items():
             fine, told = await _try(channel, world)
             good = good and fine

@@ -6,8 +6,14 @@ from typing import Any
 import msgspec
 
 from agentconnect.cli.api import Api, destination, segment
-from agentconnect.cli.console import put, say
+from agentconnect.cli.console import put, say, warn
 from agentconnect.cli.options import SENTENCE_CHARS, Options, UsageError, printable
+
+_NOT_A_CHANNEL = (
+    '"{}" is not a channel of this workspace now; runs will not be delivered until it is. See: '
+    "agent-connect channels check (docs/channels.md); a change takes a restart of the worker"
+)
+"""The task is taken all the same: whether a channel is there counts when it runs (§4)."""
 
 
 def run_schedule(options: Options) -> int:
@@ -55,6 +61,8 @@ def _add(options: Options, prompt: str) -> int:
     api = Api(options)
     task = api.call("POST", api.tasks(), body)
     say(f"added: {_line(task)}")
+    if options.channel and not api.has_channel(options.channel):
+        warn([_NOT_A_CHANNEL.format(printable(options.channel))])
     return 0
 
 

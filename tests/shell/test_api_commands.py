@@ -1,6 +1,7 @@
 """``agent-connect notify`` and ``schedule``: what they send, and what they make of the answer."""
 
 import io
+import json
 import os
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from agentconnect.cli.api import segment
 from agentconnect.cli.main import main
 from agentconnect.cli.notify import text_of
 from agentconnect.cli.options import parse
-from tests.support.raw_server import answering, raw_server
+from tests.support.raw_server import Peer, RawServer, answering, raw_server
 
 HALF = os.fsdecode(b"a\xffb")
 """An argument that is no UTF-8, as Python shows it."""
@@ -107,3 +108,94 @@ def test_notify_without_a_text_and_without_a_stdin_is_refused(
     monkeypatch.setattr(sys, "stdin", None)
     assert 2 == main(["notify", *TO])
     assert "notify needs a text: as an argument, or on stdin" in capsys.readouterr().err
+
+
+CREATED = b'{"id":"t1","cron":"0 9 * * *","enabled":true,"recurring":true,"name":"n"}'
+WARNED = '"ops" is not a channel of this workspace now; runs will not be delivered until it is.'
+
+
+def replied(body: bytes, status: int = 201) -> bytes:
+    """An answer of the API."""
+    return b"HTTP/1.1 %d X\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s" % (
+        status,
+        len(body),
+        body,
+    )
+
+
+def channels_of(home: Path, workspace: str, *names: str, mode: int = 0o600) -> None:
+    """A channels file of the default place; the variable of its secret is not set here."""
+    path = home / ".agent-connect" / "workspace" / "workspaces" / workspace / "channels.json"
+    path.parent.mkdir(parents=True)
+    entry = {"type": "telegram", "token_env": "NOT_SET_IN_THIS_SHELL"}
+    path.write_text(json.dumps({"v": 1, "channels": dict.fromkeys(names, entry)}))
+    path.chmod(mode)
+
+
+def registered(workspace: str, cwd: Path) -> bytes:
+    """What the API says of its workspaces."""
+    known = {"id": workspace, "cwd": str(cwd.resolve()), "primary": False, "trusted": True}
+    return json.dumps({"v": 1, "workspaces": [known]}).encode()
+
+
+async def scheduled(*more: str, capabilities: bytes = b"", **env: str) -> str:
+    """Add a task for the channel ``ops``; what is said on stderr. It is taken whatever that is."""
+
+    async def script(server: RawServer, peer: Peer) -> None:
+        request = await peer.request()
+        server.note(request)
+        created = request[0].startswith(b"POST ")
+        await peer.send(replied(CREATED) if created else replied(capabilities, 200))
+
+    async with raw_server(script) as server:
+        add = ("schedule", "add", "--cron", "0 9 * * *", *more, "hi")
+        done = await trio.run_process(
+            [sys.executable, "-m", "agentconnect", *add],
+            env={
+                **os.environ,
+                "AGENT_CONNECT_DAEMON_LISTEN": f"127.0.0.1:{server.port}",
+                "AGENT_CONNECT_DAEMON_TOKEN": "x" * 40,
+                **env,
+            },
+            capture_stdout=True,
+            capture_stderr=True,
+            check=False,
+        )
+    assert (0, b"added: t1") == (done.returncode, done.stdout[:9]), done.stderr
+    return done.stderr.decode()
+
+
+async def test_a_task_for_a_channel_that_is_not_there_is_added_with_a_warning(home: Path) -> None:
+    """No channels file; one that others can use; one with another name; then one with that name."""
+    assert WARNED in await scheduled(*TO)
+    assert "" == await scheduled(), "it delivers nowhere"
+    channels_of(home, "main", "ops", mode=0o644)
+    assert WARNED in await scheduled(*TO)
+    channels_of(home, "site", "opps")
+    assert WARNED in await scheduled(*TO, "--in", "site")
+    channels_of(home, "other", "ops")
+    assert "" == await scheduled(*TO, "--in", "other")
+
+
+async def test_a_workspace_by_its_path_is_looked_up_by_its_id(home: Path) -> None:
+    """And one that cannot be told gives no warning: the task is added already."""
+    known, at = registered("site", home), ("--in", str(home))
+    assert WARNED in await scheduled(*TO, *at, capabilities=known)
+    channels_of(home, "site", "ops")
+    assert "" == await scheduled(*TO, *at, capabilities=known)
+    assert "" == await scheduled(*TO, *at, capabilities=b"{}")
+
+
+@pytest.mark.parametrize(
+    ("running", "warned"), [({"ops": "failed"}, False), ({"x": "running"}, True)]
+)
+async def test_the_running_worker_knows_its_channels_better_than_the_file(
+    running: dict[str, str], warned: bool, home: Path, tmp_path: Path
+) -> None:
+    """It reads the file at its start, and may have been told another."""
+    if warned:
+        channels_of(home, "main", "ops")
+    status = {"channels": {"workspaces": {"main": {"state": "running", "channels": running}}}}
+    (tmp_path / "status.json").write_text(json.dumps(status))
+    said = await scheduled(*TO, AGENT_CONNECT_STATUS_FILE=str(tmp_path / "status.json"))
+    assert warned == (WARNED in said)

@@ -89,7 +89,7 @@ async def test_notify_and_schedule_on_the_command_line(tmp_path: Path) -> None:
 
         add = f"agent-connect schedule add --cron '0 9 1 1 *' {to} '#say Happy new year.'"
         added = await shell(stage, add)
-        assert 0 == added.returncode, added.stderr
+        assert (0, b"") == (added.returncode, added.stderr)
         task = added.stdout.split()[1].decode()
         assert task.encode() in (await shell(stage, "agent-connect schedule list")).stdout
         ran = await shell(stage, f"agent-connect schedule run {task}")
@@ -101,6 +101,11 @@ async def test_notify_and_schedule_on_the_command_line(tmp_path: Path) -> None:
         gone = await shell(stage, f"agent-connect schedule rm {task}")
         assert (1, b"") == (gone.returncode, gone.stdout)
         assert b"There is no such task" in gone.stderr
+        nope = add.replace("ops", "nope")
+        for where in ("", " --in site", f" --in {stage.folder / 'site'}"):
+            added = await shell(stage, nope + where)
+            assert (0, True) == (added.returncode, added.stdout.startswith(b"added: "))
+            assert b'"nope" is not a channel of this workspace now; runs will not' in added.stderr
         bad = await shell(stage, "agent-connect schedule add --cron 'x y' hello")
         assert b"invalid_cron" in bad.stderr
         assert 2 == (await shell(stage, "agent-connect schedule add hello")).returncode
