@@ -84,6 +84,8 @@ def clean(text: str) -> str:
 
 def configure(form: str, secrets: Callable[[], tuple[str, ...]] = tuple) -> None:
     """Send our log to stderr as ``text`` or ``json``; ``secrets`` are cut out of every line."""
+    # no line of ours shows them, and they are looked up for each
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     handler = _Stderr(sys.stderr)
     handler.setFormatter(_Json(secrets) if form == "json" else _Text(secrets))
     root = logging.getLogger()
