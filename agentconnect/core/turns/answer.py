@@ -240,5 +240,6 @@ def unanswered(
 
 def fits(text: str, ceiling: int) -> bool:
     """Whether ``text`` can be edited in: the ceiling, and the relay's limit in both countings."""
-    utf16 = len(text) + sum(1 for char in text if ord(char) > 0xFFFF)
-    return len(text) <= ceiling and utf16 <= EDIT_MAX_CHARS
+    if len(text) > min(ceiling, EDIT_MAX_CHARS):
+        return False  # before its characters are looked at: an answer may have millions
+    return len(text) + sum(1 for char in text if ord(char) > 0xFFFF) <= EDIT_MAX_CHARS
