@@ -8,7 +8,7 @@ import trio
 from agentconnect import wiring
 from agentconnect.config.settings import LoadedSettings
 from agentconnect.core.doctor import Finding, Report, failure, report, warning
-from agentconnect.doctor import agent, folders, relay, service, setup, state
+from agentconnect.doctor import agent, channels, daemon, folders, relay, service, setup, state
 from agentconnect.doctor.setup import Setup
 
 WITHIN_S = 14.0
@@ -44,6 +44,11 @@ def _checks(first: Setup, loaded: LoadedSettings) -> list[tuple[str, Check]]:
         ("workdir", lambda: _in_thread(lambda: folders.look_at_workdir(loaded))),
         ("agent", about_the_agent),
         ("workspace", lambda: _in_thread(lambda: state.look(loaded, where, first.credential))),
+        ("daemon", lambda: _in_thread(lambda: daemon.look(loaded, where))),
+        (
+            "channels",
+            lambda: _in_thread(lambda: channels.look(loaded, where, first.credential)),
+        ),
         ("egress", lambda: _in_thread(lambda: folders.look_at_egress(loaded))),
         ("service", about_the_service),
     ]

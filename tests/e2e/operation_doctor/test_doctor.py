@@ -80,6 +80,30 @@ async def test_a_running_worker_is_fine_and_stays_undisturbed(tmp_path: Path) ->
         await relay.relay.answer_to(event_id)
 
 
+async def test_a_running_worker_with_its_api_and_channels(tmp_path: Path) -> None:
+    """It holds its address; the same address is no other workspace's to have."""
+    on = {"AGENT_CONNECT_DAEMON_LISTEN": "127.0.0.1:0"}
+    file = tmp_path / "workspace" / "workspaces" / "main" / "channels.json"
+    file.parent.mkdir(parents=True)
+    file.write_text('{"v": 1, "channels": {"ours": {"type": "room"}}}')
+    file.chmod(0o600)
+    async with (
+        running_relay(tmp_path / "relay") as relay,
+        running_worker(relay.token, tmp_path, **UNHURRIED, **on) as worker,
+    ):
+        found = await doctor(environment(relay.token, tmp_path, **on))
+        assert [] == found.troubles
+        bound = worker.status["daemon"]["listen"]
+        assert f"pid {worker.process.pid}, listens at {bound}" in found.said("daemon")
+        assert "daemon-token holds the API's token" in found.said("daemon.token")
+        assert f"{file}: 1 channel can be used" in found.said("channels")
+        token = (tmp_path / "workspace" / "daemon-token").read_text().strip()
+        assert token not in found.out
+        (tmp_path / "two").mkdir()
+        other = environment(relay.token, tmp_path / "two", AGENT_CONNECT_DAEMON_LISTEN=bound)
+        assert ["daemon"] == (await doctor(other)).failures
+
+
 async def test_a_token_that_another_workspace_uses(tmp_path: Path) -> None:
     """Its worker is named; the message that comes meanwhile is that worker's."""
     async with (
