@@ -30,7 +30,7 @@ class Sizes:
         self.rooms, self.per_room = (50, 2) if quick else (50, 10)
         self.chunks = 20_000 if quick else 50_000
         self.slow_echoes = 5 if quick else 20
-        self.idle_s = 5.0 if quick else 30.0
+        self.idle_s = 30  # a whole long poll, and some heartbeats
         self.deliveries = 100 if quick else 1_000
 
 
@@ -143,12 +143,16 @@ async def slow_agent(
 async def idle(subjects: Sequence[Subject], sizes: Sizes) -> Found:
     """Nothing to do: memory, threads, wake-ups."""
     await trio.sleep(THREADS_LINGER_S)
-    before = {subject.name: subject.wake_ups() for subject in subjects}
-    await trio.sleep(sizes.idle_s)
+    known = {subject.name: subject.wake_ups() for subject in subjects}
+    woken = dict.fromkeys(known, 0)
+    for _ in range(sizes.idle_s):  # each second: a thread that ends takes its count with it
+        await trio.sleep(1)
+        for subject in subjects:
+            before, known[subject.name] = known[subject.name], subject.wake_ups()
+            for thread, count in known[subject.name].items():
+                woken[subject.name] += count - before.get(thread, 0)
     return {
-        "idle: wake-ups a second": {
-            s.name: [(s.wake_ups() - before[s.name]) / sizes.idle_s] for s in subjects
-        },
+        "idle: wake-ups a second": {s.name: [woken[s.name] / sizes.idle_s] for s in subjects},
         "idle: threads": {s.name: [float(s.threads())] for s in subjects},
         "idle: resident memory, MiB": {s.name: [s.memory_mib()] for s in subjects},
     }

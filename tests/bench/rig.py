@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import trio
@@ -111,10 +111,13 @@ class Subject:
         """How many it has."""
         return self._status(self._proc(), "Threads")
 
-    def wake_ups(self) -> int:
-        """How often its threads went to sleep so far, and so were woken."""
-        tasks = (self._proc() / "task").iterdir()
-        return sum(self._status(task, "voluntary_ctxt_switches") for task in tasks)
+    def wake_ups(self) -> dict[str, int]:
+        """By thread: how often it went to sleep so far, and so was woken."""
+        found: dict[str, int] = {}
+        for task in (self._proc() / "task").iterdir():
+            with suppress(FileNotFoundError, ProcessLookupError):  # it has ended just now
+                found[task.name] = self._status(task, "voluntary_ctxt_switches")
+        return found
 
     @staticmethod
     def _status(folder: Path, field: str) -> int:
