@@ -4,6 +4,7 @@ Blocking. Whoever may read this file may send as the owner's bots, so one that o
 refused whole; each refusal is a sentence without a value.
 """
 
+import errno
 import os
 import shlex
 import stat
@@ -25,6 +26,7 @@ from agentconnect.core.daemon.workspaces import PRIMARY_ID
 from agentconnect.core.destination import Target
 from agentconnect.core.relay import credential
 from agentconnect.store.layout import Layout
+from agentconnect.store.owners import read_owners
 
 MOST_BYTES = 1024 * 1024
 _SECRET_BYTES = 16 * 1024
@@ -202,13 +204,16 @@ def _from_file(name: str, environment: Mapping[str, str], at: str) -> str:
     if name.startswith("~/"):
         path = Path(environment.get("HOME", "/")) / name[2:]
     try:
-        with path.open("rb") as file:
-            data = file.read(_SECRET_BYTES + 1)
-        value = data.decode("utf-8").strip()
+        data = read_owners(path)
+        value = (data or b"").decode("utf-8").strip()
     except OSError as error:
         raise _Refused(f"{at}_file cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise _Refused(f"{at}_file is no text") from None
+    except ValueError as error:
+        raise _Refused(f"{at}_file cannot be read: {error}") from None
+    if data is None:
+        raise _Refused(f"{at}_file cannot be read: {os.strerror(errno.ENOENT)}")
     if not value or len(data) > _SECRET_BYTES:
         raise _Refused(f"{at}_file is empty or too large")
     return value

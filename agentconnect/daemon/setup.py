@@ -7,7 +7,6 @@ import ipaddress
 import os
 import re
 import secrets
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from agentconnect.core.daemon.workspaces import PRIMARY_ID, Workspace
 from agentconnect.core.errors import SettingsError
 from agentconnect.store.atomic import write_file
 from agentconnect.store.layout import Layout
+from agentconnect.store.owners import read_owners
 from agentconnect.store.workspaces import read_workspaces
 
 _LISTEN = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9.-]+)):([0-9]{1,5})")
@@ -108,7 +108,7 @@ def prepare(
     at = read_listen(listen)
     found = read_workspaces(where.workspaces, repo)
     problems = list(found.problems)
-    if channels is not None and not channels.exists():
+    if channels is not None and not os.path.lexists(channels):
         problems.append(f"AGENT_CONNECT_CHANNELS_FILE names {channels}, which is not there.")
     by_workspace: dict[str, Channels] = {}
     for workspace in found.workspaces:
@@ -148,17 +148,11 @@ def read_listen(text: str) -> Listen:
 def read_token(path: Path) -> str:
     """The token of the file, "" where there is none. Raises: SettingsError."""
     try:
-        with path.open("rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
-            data = file.read(_MOST_TOKEN_BYTES + 1)
-    except FileNotFoundError:
-        return ""
+        data = read_owners(path, private=True) or b""
     except OSError as error:
         raise SettingsError(f"{path} cannot be read: {error.strerror}.") from None
-    if mode & 0o077:
-        raise SettingsError(
-            f"{path} can be read or written by others: run chmod 600 {shlex.quote(str(path))}"
-        )
+    except ValueError as error:
+        raise SettingsError(f"{path} is no file for a token: {error}.") from None
     text = data.decode("latin-1").strip()
     if len(data) > _MOST_TOKEN_BYTES or (text and not _TOKEN.fullmatch(text)):
         raise SettingsError(f"{path} holds no token. Move it away, and a new one is made.")

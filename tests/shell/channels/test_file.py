@@ -1,6 +1,7 @@
 """The channels file on disk, and where its secrets are."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -62,8 +63,6 @@ def test_a_file_that_others_can_use_is_refused_whole(tmp_path: Path, mode: int) 
 
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     """A folder, a pipe (which must not be waited for), something huge, a file without rights."""
-    import os
-
     (tmp_path / "folder").mkdir(mode=0o700)
     os.mkfifo(tmp_path / "pipe", 0o600)
     huge = tmp_path / "huge"
@@ -72,6 +71,17 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     for name, words in (("folder", "no file"), ("pipe", "no file"), ("huge", "larger than")):
         (sentence,) = load(tmp_path / name, {}).refusals
         assert words in sentence
+
+
+def test_a_secret_in_a_pipe_or_a_folder_is_not_waited_for(tmp_path: Path) -> None:
+    """It costs its own channel."""
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    for name, words in (("pipe", "it is not a regular file"), (".", "Is a directory")):
+        entry = {"type": "telegram", "token_file": str(tmp_path / name)}
+        found = load(written(tmp_path, bad=entry, ops=MATRIX), ENV)
+        assert ["ops"] == list(found.channels)
+        (sentence,) = found.refusals
+        assert f"token_file cannot be read: {words}" in sentence
 
 
 @pytest.mark.parametrize(

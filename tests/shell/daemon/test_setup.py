@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,22 @@ def test_an_address_that_others_reach_needs_a_token_of_the_owner(tmp_path: Path)
     file.write_text("of-the-owner\n")
     file.chmod(0o600)
     assert "of-the-owner" == prepared(tmp_path, listen="0.0.0.0:0").token
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (os.mkfifo, "token is no file for a token: it is not a regular file."),
+        (os.mkdir, "token cannot be read: Is a directory."),
+    ],
+)
+def test_a_pipe_where_the_token_belongs_holds_up_no_start(
+    make: Callable[[Path], None], words: str, tmp_path: Path
+) -> None:
+    """Nor a folder: a sentence, at once."""
+    make(tmp_path / "token")
+    with pytest.raises(SettingsError, match=words):
+        read_token(tmp_path / "token")
 
 
 def test_a_token_file_that_others_read_is_refused(tmp_path: Path) -> None:
