@@ -25,9 +25,14 @@ settings.load_profile(
     os.environ.get("AGENTCONNECT_HYPOTHESIS") or ("ci" if os.environ.get("CI") else "dev")
 )
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # a shell's background job ignores it, and so would every program that a test starts and stops
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell's background job ignores the one, `nohup` the other, and so would what tests start: a
+# handler of ours is not inherited.
+for _number, _handler in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGHUP, lambda _number, _frame: None),
+):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _handler)
 
 _REAL_HOME = Path.home()
 

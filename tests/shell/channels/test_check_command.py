@@ -5,11 +5,9 @@ import os
 import subprocess
 import sys
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import pytest
 import trio
 
 from agentconnect.channels.apprise import MISSING
@@ -61,11 +59,13 @@ async def test_each_channel_is_one_line_and_nothing_is_sent(tmp_path: Path) -> N
     assert {"GET"} == {seen.method for seen in provider.seen}
 
 
-@pytest.mark.skipif(find_spec("apprise") is not None, reason="the extra apprise is installed")
 async def test_a_long_reason_is_said_to_its_end(tmp_path: Path) -> None:
-    """Here the command that mends it."""
+    """Here the command that mends it, where the extra is not installed."""
+    (tmp_path / "apprise.py").write_text("raise ModuleNotFoundError")
     path = written(tmp_path, others={"type": "apprise", "targets": {"ops": {"url_env": "WHERE"}}})
-    _, out, _ = await checked(AGENT_CONNECT_CHANNELS_FILE=path, WHERE="json://127.0.0.1")
+    _, out, _ = await checked(
+        AGENT_CONNECT_CHANNELS_FILE=path, WHERE="json://127.0.0.1", PYTHONPATH=str(tmp_path)
+    )
     assert f"({MISSING}): look at what the channels file says of it" in out
 
 
