@@ -104,7 +104,7 @@ def _token(path: Path, listen: Listen, bound: str) -> Finding:
         found = read_token(path)
     except SettingsError as error:
         command = f"chmod 600 {shlex.quote(str(path))}"
-        text = str(error).removesuffix(f": run {command}")
+        text = str(error).removesuffix(f"; run {command}.")
         mend = "move it away, or set AGENT_CONNECT_DAEMON_TOKEN; then restart the worker"
         return failure("daemon.token", text, mend if text == str(error) else command)
     if found:

@@ -115,12 +115,12 @@ class Acks:
 
     async def _send(self, owed: _Owed) -> None:
         try:
-            await self._http.send(_call(owed))
+            if self._owed.get(owed.task_id) is owed:  # else the same batch had a newer serve
+                await self._http.send(_call(owed))
+                self._resume()
+                self._settle(owed)
         except RelayError as error:
             self._failed(owed, error)
-        else:
-            self._resume()
-            self._settle(owed)
         finally:
             self._sending -= 1
             owed.sending = False

@@ -76,6 +76,7 @@ async def test_a_task_served_again_while_it_runs_is_not_run_twice(tmp_path: Path
         await broker.seen("ack", 1)
         broker.serve(wire_task("t1", lease_id="L2"), wire_task("t1", lease_id="L3"))
         await broker.until(lambda: broker.of("ack")[-1].body["lease_id"] == "L3")
+        assert ["L1", "L3"] == [ack.body["lease_id"] for ack in broker.of("ack")]
         assert len(rig.taken) == 1
 
 
