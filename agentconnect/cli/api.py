@@ -14,8 +14,9 @@ from agentconnect.cli.options import SENTENCE_CHARS, Options, UsageError, printa
 from agentconnect.config import envfile, settings
 from agentconnect.core.daemon.workspaces import PRIMARY_ID
 from agentconnect.core.destination import Code
-from agentconnect.core.errors import AgentConnectError, SettingsError
+from agentconnect.core.errors import AgentConnectError, SettingsError, StoreUnreadableError
 from agentconnect.store.layout import Layout
+from agentconnect.store.peek import peek
 
 WITHIN_S = 180.0
 """A session may have to start an agent first; a delivery has 30 s."""
@@ -168,8 +169,8 @@ class _Capabilities(msgspec.Struct):
 def _said(path: Path) -> _Status:
     """What the worker's status file says; nothing where it cannot be read."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=_Status)
-    except (OSError, msgspec.MsgspecError, RecursionError):
+        return msgspec.json.decode(peek(path) or b"{}", type=_Status)
+    except (StoreUnreadableError, msgspec.MsgspecError, RecursionError):
         return _Status()
 
 

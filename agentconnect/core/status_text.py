@@ -16,6 +16,14 @@ TEXT_CHARS = 1000
 _WIDTH = 12
 _LIVES = frozenset({State.STARTING.value, State.SERVING.value})
 
+_MOST_WORKSPACES, _MOST_CHANNELS = 20, 8
+_COUNTS = (
+    ("in_flight", "in flight"),
+    ("delivered", "delivered"),
+    ("failed", "failed"),
+    ("skipped", "with nothing to send"),
+)
+
 
 class Process(StrEnum):
     """What the reader's own machine says of the pid in the file."""
@@ -224,12 +232,3 @@ def _worker(worker: Mapping[str, object]) -> str:
         counts.append(f"the last failure was {clean(code, 60)}")
     parts = (clean(str(worker.get("state", "unknown")), 20), ", ".join(each), ", ".join(counts))
     return "; ".join(filter(None, parts))
-
-
-_MOST_WORKSPACES, _MOST_CHANNELS = 20, 8
-_COUNTS = (
-    ("in_flight", "in flight"),
-    ("delivered", "delivered"),
-    ("failed", "failed"),
-    ("skipped", "with nothing to send"),
-)

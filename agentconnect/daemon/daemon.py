@@ -121,9 +121,8 @@ class Daemon:
         listener, self._bound = listening(self._parts.listen)
         with listener:
             async with trio.open_nursery() as tree:
-                for (
-                    problem
-                ) in self._parts.problems:  # first: a list of tasks that is broken is worse
+                # first: a list of tasks that is broken is worse
+                for problem in self._parts.problems:
                     log.warning("%s", problem)
                     self._telling.problem(problem, "")
                 await tree.start(self._channels.run)

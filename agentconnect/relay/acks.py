@@ -16,6 +16,7 @@ from agentconnect.core.errors import RelayError
 from agentconnect.core.relay.cadence import remaining_s
 from agentconnect.core.relay.envelope import is_not_leased
 from agentconnect.core.task import TaskId
+from agentconnect.relay.due import NOTHING, Sends
 from agentconnect.relay.http import Call, Http, to_json
 
 log = logging.getLogger("agentconnect.relay")
@@ -56,8 +57,7 @@ class Acks:
         self._owed: dict[TaskId, _Owed] = {}
         self._paused_until: float | None = None
         self._sending = 0
-        self._sends: trio.Nursery | None = None  # there while it runs
-        self._wake = trio.Event()
+        self._sends = Sends(self._start_due)
 
     def owe(self, task_id: TaskId, lease_id: str, *, urgent: bool) -> None:
         """Send an ack for this serve as soon as may be; a newer serve replaces an older one."""
@@ -66,7 +66,7 @@ class Acks:
         self._owed[task_id] = _Owed(task_id=task_id, lease_id=lease_id, urgent=urgent)
         while len(self._owed) > BACKLOG:
             del self._owed[next(iter(self._owed))]
-        self._go_on()
+        self._sends.go_on()
 
     def paused_s(self) -> float:
         """What is left of the pause for a missing route."""
@@ -74,31 +74,15 @@ class Acks:
 
     async def run(self) -> None:
         """Send what is owed, oldest first, several side by side, until cancelled."""
-        try:
-            async with trio.open_nursery() as self._sends:
-                while True:
-                    self._wake = trio.Event()
-                    rest_s = self._start_due(self._sends)
-                    if rest_s == float("inf"):  # nearly always: no timer is needed then
-                        await self._wake.wait()
-                    else:
-                        with trio.move_on_after(rest_s):  # may end: a retry is due
-                            await self._wake.wait()
-        finally:
-            self._sends = None
-
-    def _go_on(self) -> None:
-        """Start what is due now; the loop is woken only for what is due later."""
-        if self._sends is None or self._start_due(self._sends) < float("inf"):
-            self._wake.set()
+        await self._sends.run(lambda: True)
 
     def _start_due(self, sending: trio.Nursery) -> float:
         """Start the sends that are due; the seconds until another one is."""
         now, paused = self._mono_now(), self.paused_s()
-        rest = float("inf")
+        rest = NOTHING
         for owed in list(self._owed.values()):
             if self._sending >= AT_ONCE:
-                return float("inf")  # the end of a send goes on here
+                return NOTHING  # the end of a send goes on here
             if owed.sending:
                 continue
             if not self._wanted(owed.task_id):
@@ -124,7 +108,7 @@ class Acks:
         finally:
             self._sending -= 1
             owed.sending = False
-        self._go_on()
+        self._sends.go_on()
 
     def _failed(self, owed: _Owed, error: RelayError) -> None:
         if error.status == 404 and is_not_leased(error.body):

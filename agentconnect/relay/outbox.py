@@ -17,6 +17,7 @@ from agentconnect.core.relay.cadence import jittered
 from agentconnect.core.relay.journal import State
 from agentconnect.core.relay.prepared import ResultPayload
 from agentconnect.core.task import TaskId
+from agentconnect.relay.due import NOTHING, Sends
 from agentconnect.relay.http import Answer, Call, Http
 from agentconnect.store.journal import Journal
 
@@ -65,8 +66,7 @@ class Outbox:
         self._sending = 0
         self._held_until = float("-inf")
         self._closing = False
-        self._sends: trio.Nursery | None = None  # there while it runs
-        self._wake = trio.Event()
+        self._sends = Sends(self._start_due)
         for entry in journal.pending():
             self._add(_Owed(task_id=entry.id, room=entry.room or entry.id, payload=entry.result))
 
@@ -84,27 +84,16 @@ class Outbox:
     def resume(self) -> None:
         """The relay takes our bearer again."""
         self._held_until = float("-inf")
-        self._go_on()
+        self._sends.go_on()
 
     def close(self) -> None:
         """No more answers will come: :meth:`run` returns when the last is posted or parked."""
         self._closing = True
-        self._wake.set()
+        self._sends.wake()
 
     async def run(self) -> None:
         """Post until closed and empty."""
-        try:
-            async with trio.open_nursery() as self._sends:
-                while self._rooms or not self._closing:
-                    self._wake = trio.Event()
-                    rest_s = self._start_due(self._sends)
-                    if rest_s == float("inf"):  # nearly always: no timer is needed then
-                        await self._wake.wait()
-                    else:
-                        with trio.move_on_after(rest_s):  # may end: a retry is due
-                            await self._wake.wait()
-        finally:
-            self._sends = None
+        await self._sends.run(lambda: bool(self._rooms) or not self._closing)
 
     def _add(self, owed: _Owed) -> None:
         room = self._rooms.setdefault(owed.room, {})
@@ -112,22 +101,17 @@ class Outbox:
         if old is None or not old.sending:
             room[owed.task_id] = owed
         self._changed()
-        self._go_on()
-
-    def _go_on(self) -> None:
-        """Start what is due now; the loop is woken only for what is due later, or to end."""
-        if self._sends is None or self._start_due(self._sends) < float("inf") or self._closing:
-            self._wake.set()
+        self._sends.go_on()
 
     def _start_due(self, sending: trio.Nursery) -> float:
         """Start one send per room that has one due; the seconds until another is."""
         now = self._mono_now()
         if self._held_until > now:
             return self._held_until - now
-        rest = float("inf")
+        rest = NOTHING
         for room in list(self._rooms.values()):
             if self._sending >= AT_ONCE:
-                return float("inf")  # the end of a send goes on here
+                return NOTHING  # the end of a send goes on here
             if any(owed.sending for owed in room.values()):
                 continue
             first = next((owed for owed in room.values() if owed.due <= now), None)
@@ -152,7 +136,9 @@ class Outbox:
             self._sending -= 1
             owed.sending = False
         self._changed()
-        self._go_on()
+        self._sends.go_on()
+        if self._closing:
+            self._sends.wake()
 
     def _taken(self, owed: _Owed, answer: Answer) -> None:
         """Raises: RelayError where a 2xx is no success after all."""

@@ -8,13 +8,13 @@ from pathlib import Path
 MAX_BYTES = 1 << 20
 
 
-def read_owners(path: Path, *, private: bool = False) -> bytes | None:
+def read_owners(path: Path, *, private: bool = False, limit: int = MAX_BYTES) -> bytes | None:
     """The whole file; None where there is none. ``private``: nobody else may read or write it.
 
     Raises: OSError, ValueError with what is wrong with "it".
     """
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except FileNotFoundError:
         if path.is_symlink():
             raise ValueError("it is a link to nothing") from None
@@ -25,7 +25,7 @@ def read_owners(path: Path, *, private: bool = False) -> bytes | None:
             raise ValueError("it is not a regular file")
         if private and mode & 0o077:
             raise ValueError(f"others may read or write it; run chmod 600 {shlex.quote(str(path))}")
-        data = file.read(MAX_BYTES + 1)
-    if len(data) > MAX_BYTES:
+        data = file.read(limit + 1)
+    if len(data) > limit:
         raise ValueError("it is far too big")
     return data

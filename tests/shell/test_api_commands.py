@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -18,6 +19,23 @@ from tests.support.raw_server import Peer, RawServer, answering, raw_server
 HALF = os.fsdecode(b"a\xffb")
 """An argument that is no UTF-8, as Python shows it."""
 TO = ("--channel", "ops", "--to", "chat:x")
+
+
+async def asked(
+    server: RawServer, *arguments: str, **env: str
+) -> subprocess.CompletedProcess[bytes]:
+    """The command as a process, its API that server."""
+    address = {
+        "AGENT_CONNECT_DAEMON_LISTEN": f"127.0.0.1:{server.port}",
+        "AGENT_CONNECT_DAEMON_TOKEN": "x" * 40,
+    }
+    return await trio.run_process(
+        [sys.executable, "-m", "agentconnect", *arguments],
+        env={**os.environ, **address, **env},
+        capture_stdout=True,
+        capture_stderr=True,
+        check=False,
+    )
 
 
 @pytest.mark.parametrize(
@@ -60,17 +78,7 @@ async def test_only_a_whole_answer_of_the_api_says_that_it_was_sent(
 ) -> None:
     """A worker that is killed amid a send may have sent; another program surely did not."""
     async with raw_server(answering(answer.encode())) as server:
-        done = await trio.run_process(
-            [sys.executable, "-m", "agentconnect", "notify", *TO, "hi"],
-            env={
-                **os.environ,
-                "AGENT_CONNECT_DAEMON_LISTEN": f"127.0.0.1:{server.port}",
-                "AGENT_CONNECT_DAEMON_TOKEN": "x" * 40,
-            },
-            capture_stdout=True,
-            capture_stderr=True,
-            check=False,
-        )
+        done = await asked(server, "notify", *TO, "hi")
     assert (1, b"") == (done.returncode, done.stdout)
     assert said in done.stderr.decode()
 
@@ -149,18 +157,7 @@ async def scheduled(*more: str, capabilities: bytes = b"", **env: str) -> str:
 
     async with raw_server(script) as server:
         add = ("schedule", "add", "--cron", "0 9 * * *", *more, "hi")
-        done = await trio.run_process(
-            [sys.executable, "-m", "agentconnect", *add],
-            env={
-                **os.environ,
-                "AGENT_CONNECT_DAEMON_LISTEN": f"127.0.0.1:{server.port}",
-                "AGENT_CONNECT_DAEMON_TOKEN": "x" * 40,
-                **env,
-            },
-            capture_stdout=True,
-            capture_stderr=True,
-            check=False,
-        )
+        done = await asked(server, *add, **env)
     assert (0, b"added: t1") == (done.returncode, done.stdout[:9]), done.stderr
     return done.stderr.decode()
 

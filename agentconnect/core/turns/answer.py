@@ -10,6 +10,7 @@ from enum import StrEnum
 
 import msgspec
 
+from agentconnect.core.destination import units
 from agentconnect.core.surrogates import replace_surrogates
 from agentconnect.core.turns import wording
 from agentconnect.core.turns.events import (
@@ -242,4 +243,4 @@ def fits(text: str, ceiling: int) -> bool:
     """Whether ``text`` can be edited in: the ceiling, and the relay's limit in both countings."""
     if len(text) > min(ceiling, EDIT_MAX_CHARS):
         return False  # before its characters are looked at: an answer may have millions
-    return len(text) + sum(1 for char in text if ord(char) > 0xFFFF) <= EDIT_MAX_CHARS
+    return units(text) <= EDIT_MAX_CHARS
