@@ -67,7 +67,8 @@ async def test_a_failure_is_said_in_one_message(tmp_path: Path) -> None:
         assert "not logged in" in answer
         assert "This turn failed" not in answer
         assert [answer] == await mine(relay)
-        assert "reason=failed" in worker.output()
+        await worker.says("reason=failed")
+        await until(lambda: bool(worker.status["last_error"]), "the reason in the status file")
         assert "exit code 1" in worker.status["last_error"]["message"]
         assert "serving" == worker.status["state"]
 
@@ -80,7 +81,7 @@ async def test_a_turn_over_its_deadline_leaves_no_process(tmp_path: Path) -> Non
         assert "codex did not finish within 2 s" in answer
         assert "deadline" not in answer
         await until(lambda: not any(map(alive, fake.run.pids)), "the group's end")
-        assert "reason=timeout" in worker.output()
+        await worker.says("reason=timeout")
 
 
 async def test_a_stop_ends_the_run_and_leaves_the_message(tmp_path: Path) -> None:

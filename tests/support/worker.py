@@ -50,6 +50,10 @@ class Worker:
         """What it has printed and logged."""
         return self.log.read_text(errors="replace")
 
+    async def says(self, words: str) -> None:
+        """Wait until it has logged that; a line may come a moment behind what it tells of."""
+        await until(lambda: words in self.output(), f"{words!r} in its output")
+
     def connected(self) -> bool:
         """Serving, by this process, and polling."""
         if self.process.poll() is not None:
@@ -86,6 +90,14 @@ def children_of(pid: int) -> list[int]:
         with suppress(FileNotFoundError, ProcessLookupError):  # a thread that has just ended
             found += [int(word) for word in tasks.read_text().split()]
     return found
+
+
+def shown(pid: int, part: str) -> bytes:
+    """What the kernel shows of a process: ``cmdline``, ``environ``; nothing of one that is gone."""
+    try:
+        return Path(f"/proc/{pid}/{part}").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
 
 
 def alive(pid: int) -> bool:

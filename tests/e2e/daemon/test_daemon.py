@@ -23,14 +23,14 @@ from tests.e2e.daemon.stage import (
 from tests.support.http_client import Reply, call
 from tests.support.raw_server import raw_server
 from tests.support.relay import running_relay
-from tests.support.worker import alive, children_of, until
+from tests.support.worker import alive, children_of, shown, until
 
 
 def channel_workers(stage: Stage) -> list[int]:
     """Their pids."""
     found = []
     for pid in children_of(stage.worker.process.pid):
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        words = shown(pid, "cmdline").split(b"\0")
         if b"channel-worker" in words:
             found.append(pid)
     return found
@@ -39,10 +39,11 @@ def channel_workers(stage: Stage) -> list[int]:
 def processes(stage: Stage) -> list[bytes]:
     """The argument lists of the worker and its children, and the children's environments."""
     pid = stage.worker.process.pid
-    places = [f"/proc/{pid}/cmdline"]
+    found = [shown(pid, "cmdline")]
     for child in children_of(pid):
-        places += [f"/proc/{child}/cmdline", f"/proc/{child}/environ"]
-    return [Path(place).read_bytes() for place in places]
+        found += [shown(child, "cmdline"), shown(child, "environ")]
+    assert 2 < sum(map(bool, found)), "the worker and a child at least are seen"
+    return found
 
 
 async def test_prompts_are_answered_and_delivered(tmp_path: Path) -> None:

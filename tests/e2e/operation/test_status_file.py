@@ -55,6 +55,7 @@ async def test_a_status_file_that_cannot_be_written_costs_no_task(tmp_path: Path
         worker = start(env, tmp_path)
         try:
             assert await relay.relay.ask(relay.room, relay.owner, "hello", 60)
+            await worker.says("the status file cannot be written")
             await trio.sleep(1.5)  # three beats that fail
             assert worker.output().count("the status file cannot be written") == 1
             assert await worker.stop() == 0
